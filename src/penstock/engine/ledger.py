@@ -56,6 +56,7 @@ class Changes:
         "held",
         "messages",
         "monitors",
+        "moving",
         "persisted",
         "received",
         "refused",
@@ -91,6 +92,8 @@ class Changes:
         self.received: dict[tuple[int, int], bool] = {}
         self.refused: dict[tuple[int, int], RefusedPublish | None] = {}
         self.monitors: dict[tuple[str, str, str], State] = {}
+        self.moving: dict[int, bytes] = {}
+        """Sessions between two nodes, as JSON; empty: no longer."""
         self.standings: dict[tuple[int, str], Withheld | None] = {}
         self.persisted: dict[int, Persisted] = {}
         self.dropped_persisted = 0
@@ -112,6 +115,7 @@ class Changes:
             or self.received
             or self.refused
             or self.monitors
+            or self.moving
             or self.standings
             or self.revision is not None
             or self.rights
@@ -215,6 +219,12 @@ class Ledger:
             self.changes.sessions.pop(session.id, None)
             self.changes.dropped_sessions.append(session.id)
             session.connection.is_stored = False
+
+    def moving(self, session: Session) -> None:
+        """Store whether a session goes to another node, or comes from it."""
+        if session.durable:
+            moving = session.connection.moving
+            self.changes.moving[session.id] = b"" if moving is None else msgspec.json.encode(moving)
 
     def subscription(self, session: Session, key: str, subscribed: Subscribed | None) -> None:
         if session.durable:

@@ -149,6 +149,9 @@ CREATE TABLE refused (
 _FROM_13 = "UPDATE advertisement SET scope = '' WHERE scope = 'global';"
 """Format 14: `global` is what somebody has said; before, it was also what was not said."""
 
+_FROM_14 = "CREATE TABLE moving (session INTEGER PRIMARY KEY, state BLOB NOT NULL);"
+"""Format 15: sessions that go to another node, or come from one."""
+
 STEPS = (
     _FROM_1,
     _FROM_2,
@@ -163,6 +166,7 @@ STEPS = (
     _FROM_11,
     _FROM_12,
     _FROM_13,
+    _FROM_14,
 )
 """Migrations, each from one format to the next."""
 VERSION = len(STEPS) + 1

@@ -26,6 +26,7 @@ from penstock.engine.events.passage import Delivery
 from penstock.engine.federation import write_rights
 from penstock.engine.federation.wants import neighbour_in
 from penstock.engine.ledger import Changes, Persisted, Withheld
+from penstock.engine.mobility import receive as moving
 from penstock.engine.node import Node
 from penstock.engine.sessions import advertise, lifecycle, placement, session_rights, subscribe
 from penstock.engine.sessions.refusal import RefusedPublish
@@ -92,6 +93,7 @@ class Store:
             raise StoreError(f"store `{self.path}` has format {version}, this version reads {VERSION}")
         self._db.execute("BEGIN IMMEDIATE")  # takes the lock now, not at the first message
         self._bound = SessionTable(self._db, "bound")  # names of groups, which have no blanks
+        self._moving = SessionTable(self._db, "moving")
         self._tokens = StoredTokens(self._db)
         self._contracts = StoredContracts(self._db)
         self._db.execute("COMMIT")
@@ -139,6 +141,8 @@ class Store:
         received = {key: is_open or None for key, is_open in changes.received.items()}
         write_changes(db, "received", "session packet_id", received, lambda key, _: key)
         write_changes(db, "refused", "session packet_id", changes.refused, lambda key, refused: (*key, *refused))
+        self._moving.write(changes.moving)
+        self._moving.drop(changes.dropped_sessions)
         self._bound.drop(changes.dropped_sessions)
         for number in changes.dropped_sessions:
             db.execute("DELETE FROM session WHERE id = ?", (number,))
@@ -192,6 +196,9 @@ class Store:
             for number, groups in self._bound:
                 if number in sessions:
                     sessions[number].trust.bound = frozenset(groups.split())
+            for number, state in self._moving:
+                if number in sessions:
+                    moving.restore(node, sessions[number], state)
             self._load_subscriptions(node, sessions)
             self._load_advertisements(node, sessions)
             self._load_retained(node, now)
@@ -243,6 +250,7 @@ class Store:
             session.connection.is_stored = True
             session.since = now
             session.connection.ended = now if ended is None else ended  # None: connected when the process ended
+            session.connection.began = session.connection.ended
             session.connection.will = _read_will(client_id, user, row[8:])
             placement.settle_in(node, session)
             node.sessions[client_id] = sessions[number] = session

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from penstock.domain.compile.graph import graph
 from penstock.domain.problems import Entities, Loc, WrongValue, join_names, unknown
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.federation import ClientSettings, LinkSettings
@@ -15,6 +16,38 @@ def check(domain: Domain) -> Iterator[WrongValue]:
     for name, client in domain.clients.items():
         yield from _client(domain, entities, name, client)
     yield from _same_client(domain)
+    yield from _roaming(domain)
+
+
+def _roaming(domain: Domain) -> Iterator[WrongValue]:
+    """Find clients whose sessions could not follow them: these go from node to node, by the only way there is."""
+    joined = graph(domain)
+    for name, client in domain.clients.items():
+        loc: Loc = ("clients", name, "roams")
+        if not client.roams or not client.node.keys() <= domain.nodes.keys():
+            continue
+        if len(client.node) < 2:
+            yield WrongValue(loc, "several nodes under `node`, because of `roams`", join_names(client.node))
+        elif joined.is_cyclic:
+            expected = "nodes and foreign brokers that are not joined in a cycle, because of `roams`"
+            yield WrongValue(loc, expected, "links that form a cycle")
+        elif apart := _apart(domain, client):
+            first = next(iter(client.node))
+            expected = "nodes that have links with each other, or with others of the client's nodes between them"
+            yield WrongValue(loc, expected, f"no such way from `{first}` to {join_names(apart)}")
+
+
+def _apart(domain: Domain, client: ClientSettings) -> list[str]:
+    """Return the nodes of a client that cannot be reached from its first one by way of its nodes alone."""
+    first, *_ = client.node
+    reached = [first]
+    for node in reached:
+        for link in domain.links:
+            if node in link.between:
+                other = link.between[link.between[0] == node]
+                if other in client.node and other not in reached:
+                    reached.append(other)
+    return [node for node in client.node if node not in reached]
 
 
 def _names(domain: Domain) -> Iterator[WrongValue]:

@@ -356,6 +356,11 @@ class Ensemble:
         client_id = match.client_id or (name if any_id is None else any_id)
         return Subject(client_id, match.user, "", listener, match.certificate)
 
+    def entry(self, node: str, name: str) -> ClientEntry | None:
+        """Return the entry of a listed client at a node; None if it is not listed there."""
+        match = self._named[node].get(name)
+        return None if match is None else match.entry
+
     @cached_property
     def _at(self) -> dict[str, list[ClientMatch]]:
         """Return by node the entries of clients there: those by client id first."""

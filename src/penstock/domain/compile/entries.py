@@ -31,6 +31,8 @@ class ClientEntry(NamedTuple):
     """The Sparkplug edge node that it is, as `GROUP/EDGE`."""
     groups: tuple[str, ...] = ()
     attributes: tuple[tuple[str, bool | int | float | str], ...] = ()
+    homes: tuple[str, ...] = ()
+    """The nodes among which its session follows it; none if each node has its own."""
 
     def links(self, node: str) -> tuple[Link, Link]:
         """Return the link on which it publishes to `node`, and the one on which it is notified."""
@@ -71,7 +73,8 @@ def matches_of(domain: Domain, contracts: Contracts | None) -> dict[str, list[Cl
             advertises += tuple(
                 advertisement(producer) for producer in contracts.producers if name in producer.producers
             )
-        known = (client.edge or "", client.groups, tuple(client.attributes.items()))
+        homes = tuple(client.node) if client.roams else ()
+        known = (client.edge or "", client.groups, tuple(client.attributes.items()), homes)
         for node in client.node:
             types = client_types(domain, name, node)
             listener = _listener(domain.nodes[node], node, client.listener)

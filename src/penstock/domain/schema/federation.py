@@ -210,6 +210,11 @@ class ClientSettings(base.Settings):
         " common name, or the whole subject",
     )
     listener: HostPort | None = Field(None, description="address of the node's listener that it must connect to")
+    roams: bool = Field(
+        False,
+        description="whether it has one session at all its nodes together: when it connects to another of them, what it"
+        " has there and what waits for it follow",
+    )
     where: dict[base.TopicFilter, ConditionText] = Field(
         {},
         description="by topic filter, a condition that content on these topics must satisfy to go to it, whatever its"

@@ -9,6 +9,7 @@ from logging import INFO
 from typing import Any, Protocol
 
 from penstock.engine.ledger import Changes
+from penstock.engine.mobility import turn as mobility
 from penstock.engine.node import Node
 from penstock.engine.sessions import outbox, session_flow
 from penstock.engine.sessions.session import Session
@@ -79,6 +80,8 @@ class Host:
     def turn(self) -> None:
         """Between two rounds of input: go on with what waits, store what has changed, and send what there is."""
         session_flow.take_turn(self.node, self.now())
+        if self.node.federation.moves:
+            mobility.take_turn(self.node, self.now())
         self.commit()
         outbox.flush(self.node)
 

@@ -3,7 +3,7 @@
 import math
 from typing import ClassVar
 
-from penstock.engine.connections.connection import NodeConnection
+from penstock.engine.connections.connection import MAX_CONNECT_BYTES, NodeConnection
 from penstock.engine.connections.host import Host
 from penstock.engine.sessions import lifecycle
 from penstock.engine.stages.admit import Door
@@ -12,7 +12,7 @@ from penstock.wire.codec import decode, encode
 from penstock.wire.errors import WireError
 from penstock.wire.packet import Auth, Connack, Connect
 from penstock.wire.reason import Reason, connack_code_311
-from penstock.wire.session import CONNECTION, NEW, PROVING
+from penstock.wire.session import CLOSED, CONNECTION, NEW, PROVING
 
 _ANSWERED = (Reason.UNSUPPORTED_PROTOCOL_VERSION, Reason.CLIENT_IDENTIFIER_NOT_VALID)
 """Reasons to answer a CONNECT that cannot be decoded before the connection is closed."""
@@ -21,7 +21,7 @@ _ANSWERED = (Reason.UNSUPPORTED_PROTOCOL_VERSION, Reason.CLIENT_IDENTIFIER_NOT_V
 class Inbound(NodeConnection):
     """The server's side of a connection."""
 
-    __slots__ = ("challenged", "refusal")
+    __slots__ = ("awaited", "challenged", "early", "refusal")
     EXPECTED: ClassVar = CONNECTION
 
     def __init__(self, host: Host, door: Door) -> None:
@@ -30,6 +30,17 @@ class Inbound(NodeConnection):
         """The CONNECT that waits for an answer to our AUTH."""
         self.refusal: lifecycle.Refusal | None = None
         """The refusal of the CONNECT."""
+        self.awaited: lifecycle.Awaited | None = None
+        """The CONNECT that waits for a session of another node, and in `early` what has come behind it."""
+        self.early = b""
+
+    def receive(self, data: bytes) -> None:
+        if self.awaited is None:
+            super().receive(data)
+            return
+        self.early += data
+        if len(self.early) > MAX_CONNECT_BYTES:
+            self.close()
 
     def fail(self, error: WireError) -> None:
         if self.phase == PROVING and self.challenged is not None:  # [MQTT-4.12.0-4]
@@ -62,7 +73,36 @@ class Inbound(NodeConnection):
             self.challenged = opened
             self.transport.write(opened.packet)
         else:
+            self._decide_or_wait(packet, opened)
+
+    def _decide_or_wait(
+        self, packet: Connect, opened: lifecycle.Opened | lifecycle.Awaited | lifecycle.Refusal
+    ) -> None:
+        """Let the client in, or refuse it, when it is known whether another node has its session."""
+        if not isinstance(opened, lifecycle.Awaited):
             self._decide(packet, opened)
+            return
+        self.awaited = opened
+        opened.search.conclude, opened.search.abandon = self._found, self._abandon
+        self.transport.pause_reading()
+
+    def _found(self) -> None:
+        """Go on with the CONNECT that has waited."""
+        awaited, self.awaited = self.awaited, None
+        if awaited is None or self.phase >= CLOSED:
+            return
+        node, now = self.host.node, self.host.now()
+        self._decide(awaited.packet, lifecycle.found(node, awaited, self, now))
+        self.transport.resume_reading()
+        early, self.early = self.early, b""
+        if early and self.phase < CLOSED:
+            self.receive(early)
+        self.host.wake()
+
+    def _abandon(self) -> None:
+        """Close: the client has made another connection."""
+        self.awaited = None
+        self.close()
 
     def _prove(self, first: int, body: bytes) -> None:
         """Take the answer to our AUTH."""
@@ -73,7 +113,8 @@ class Inbound(NodeConnection):
             self.close()
             return
         node, now = self.host.node, self.host.now()
-        self._decide(connect, lifecycle.answered(node, self.challenged, packet, self.door, self, now))
+        answered = lifecycle.answered(node, self.challenged, packet, self.door, self, now)
+        self._decide_or_wait(connect, answered)
 
     def _decide(self, packet: Connect, opened: lifecycle.Opened | lifecycle.Refusal) -> None:
         """Let the client in, or refuse it."""

@@ -197,8 +197,17 @@ def put_producer(node: Node, session: Session, name: str, contract: ProducerCont
     node.ledger.brought(session, name, _stored(contract))
 
 
-def put_consumer(node: Node, session: Session, name: str, contract: ConsumerContract | None, now: float | None) -> None:
-    """Set or remove a session's consumer contract of a name, and announce it to other nodes."""
+def put_consumer(
+    node: Node,
+    session: Session,
+    name: str,
+    contract: ConsumerContract | None,
+    now: float | None,
+    is_moved: bool = False,
+) -> None:
+    """Set or remove a session's consumer contract of a name, and announce it to other nodes. `is_moved`: it goes on at
+    another node, which has announced it.
+    """
     before = session.declared.consumes.pop(name, None)
     if contract is not None:
         session.declared.consumes[name] = contract
@@ -213,7 +222,7 @@ def put_consumer(node: Node, session: Session, name: str, contract: ConsumerCont
         node.plans.forget_all()
     node.ledger.brought(session, name, _stored(contract))
     subscribers.tell_again(node, session)
-    for consumer in (before, contract):
+    for consumer in () if is_moved else (before, contract):
         if consumer is not None and (consumer is contract or session.neighbour is None):
             _tell(node, session, consumer, consumer is contract, node.runtime.clock() if now is None else now)
 
@@ -239,10 +248,10 @@ def _tell(node: Node, session: Session, contract: ConsumerContract, is_there: bo
     own_events.say(node, CONSUMER + contract.name.rpartition(":")[2], payload, now)
 
 
-def forget(node: Node, session: Session, now: float) -> None:
-    """Remove the contracts of a session that ends."""
+def forget(node: Node, session: Session, now: float, is_moved: bool = False) -> None:
+    """Remove the contracts of a session that ends, or goes on at another node."""
     for name in list(session.declared.consumes):
-        put_consumer(node, session, name, None, now)
+        put_consumer(node, session, name, None, now, is_moved)
     for name in list(session.declared.produces):
         put_producer(node, session, name, None)
 
@@ -284,6 +293,30 @@ def restore(node: Node, session: Session, name: str, stored: Stored, now: float)
         contract = ProducerContract(stored.name, frozenset({session.place.entity}), filter, rules=(nobody,))
     session.declared.produces[name] = contract
     state.brought(contract.filter, 1)
+
+
+def stored(session: Session) -> Iterator[tuple[str, Stored]]:
+    """Yield what a session has brought, by name."""
+    for name, contract in (*session.declared.consumes.items(), *session.declared.produces.items()):
+        kept = _stored(contract)
+        assert kept is not None
+        yield name, kept
+
+
+def take_over(node: Node, session: Session, name: str, brought: Stored, now: float) -> None:
+    """Give a session that comes from another node what it had brought there; what it has brought here counts."""
+    if name in session.declared.consumes or name in session.declared.produces:
+        return
+    restore(node, session, name, brought, now)
+    producer, consumer = session.declared.produces.get(name), session.declared.consumes.get(name)
+    node.plans.forget_all()
+    node.later.begin_anew(session, now)
+    if producer is not None:
+        node.ledger.brought(session, name, _stored(producer))
+    if consumer is not None:
+        node.ledger.brought(session, name, _stored(consumer))
+        subscribers.tell_again(node, session)
+        _tell(node, session, consumer, True, now)
 
 
 def _need_state(node: Node) -> ContractState:

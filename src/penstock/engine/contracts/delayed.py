@@ -83,6 +83,15 @@ class Later:
         self._sizes[held.session.id] -= held.event.size()
         self._ledger.held(held.session, number, None)
 
+    def of(self, session: Session) -> list[HeldEvent]:
+        """Return what is held for a session, the earliest first."""
+        return sorted((self.held[number] for number in self._of.get(session.id, ())), key=lambda held: held.at)
+
+    def remove(self, held: HeldEvent) -> None:
+        """Remove what is held."""
+        number = next(number for number in self._of[held.session.id] if self.held[number] is held)
+        self._drop(number, held)
+
     def forget(self, session: Session) -> None:
         """Discard what is held for a session that ends."""
         for number in list(self._of.get(session.id, ())):

@@ -5,8 +5,9 @@ access policies as they are then.
 """
 
 from penstock.engine.events import dedup, link_plans, publishers, retained, user_properties
-from penstock.engine.events.passage import Delivery, Packet, Passage
+from penstock.engine.events.passage import Delivery, DeliveryStep, Packet, Passage
 from penstock.engine.events.plan import Plan, Target, WaitingPlace
+from penstock.engine.mobility.state import TOPIC as MOVE
 from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Outgoing, PolicyRevision, Session, Subscribed
@@ -22,6 +23,7 @@ from penstock.model.verdict import Effect, Verdict
 from penstock.wire.errors import WireError
 
 RELEASED = Verdict("release", Effect.PASS, "", "it was held back until now")
+MOVED = Verdict("emit", Effect.PASS, "", "its receiver has moved to another node")
 OPENED = Verdict("project", Effect.PASS, "", "its time has come")
 MAX_REPLAYED = 100
 """Retained messages that are sent in one turn, to one session or to several."""
@@ -188,8 +190,26 @@ def _send_opened(node: Node, session: Session, speaker: str, event: Event, now: 
     return False
 
 
+def send_moved(node: Node, neighbour: Session, event: Event, now: float, hand: DeliveryStep) -> None:
+    """Take a message that waits for a session which goes to a neighbour through the stages, as far as they let it go
+    there; `hand` puts it into the neighbour's window in the place of stage emit.
+    """
+    delivery = Delivery(neighbour, event, 2, False, ())
+    delivery.passage = passage = _passage(node, event, now)
+    delivery.target = Target([Subscribed(neighbour, "#", 2, retain_as_published=True)])
+    delivery.forms, delivery.watch = passage.forms, neighbour.place.watch_out
+    delivery.revision = neighbour.outbox.revision
+    *steps, _ = _steps(node, event.topic, WaitingPlace.RETAINED).delivery_steps
+    runner.deliver(delivery, (*steps, hand))
+    if node.recorder is not None and passage.source is not None:
+        withheld = runner.withheld_of(passage)
+        node.recorder.forms_end(passage.source, now, node.recorder.rows.sent, MOVED, withheld)
+
+
 def recheck(node: Node, waiting: Outgoing, now: float, place: WaitingPlace) -> bool:
     """Ask the stages about what is stale when it leaves; return whether its receiver gets it, or what is left of it."""
+    if waiting.event.topic == MOVE:
+        return True  # it is no event
     asked = Delivery(waiting.session, waiting.event, waiting.qos, waiting.retain, waiting.ids)
     asked.passage, asked.revision = _passage(node, waiting.event, now), waiting.revision
     if not runner.deliver(asked, _steps(node, waiting.event.topic, place).delivery_steps):

@@ -9,6 +9,8 @@ from penstock.engine.events.passage import Passage
 from penstock.engine.events.plan import Plans
 from penstock.engine.federation import overlay, write_rights
 from penstock.engine.federation.messages import INTEREST
+from penstock.engine.mobility import receive as moving
+from penstock.engine.mobility.state import TOPIC as MOVE
 from penstock.engine.node import Node
 from penstock.engine.sessions import advertise, connack, outbox
 from penstock.engine.sessions.refusal import MAX_REASON_LENGTH, Outcome, RefusedPublish
@@ -45,6 +47,7 @@ _FROM_NODES: dict[str, Callable[[Node, Session, bytes, float], Verdict | None]] 
     INTEREST: overlay.take_interest,
     announcements.TOPIC: token_exchange.receive,
     write_rights.TOPIC: write_rights.take,
+    MOVE: moving.take,
 }
 """Handlers of control messages between nodes, which are no events."""
 _ANSWERS: dict[int, type[Pubrec] | type[Pubcomp]] = {PUBREC: Pubrec, PUBCOMP: Pubcomp}
@@ -75,6 +78,8 @@ def receive(node: Node, session: Session, packet: Publish, now: float, raw: byte
             plans = link_plans.plans_of(node, session)
             event = _event(node, session, topic, packet, now, plans)
             runner.record_refused(Passage(node, plans, event, session, now), refusal)
+        if packet.qos:
+            _answer(node, session, topic, packet, runner.DONE)
         return
     plans = link_plans.plans_of(node, session)
     if session.trust.tokens is not None:
@@ -98,6 +103,15 @@ def receive(node: Node, session: Session, packet: Publish, now: float, raw: byte
         )
         node.deny("publish denied", session, topic, refused)
         outcome = Outcome(Reason.NOT_AUTHORIZED, refused)
+    elif (
+        packet.properties.user_properties
+        and session.neighbour in node.ensemble.nodes
+        and (moved := moving.moved_in(packet.properties.user_properties))
+    ):
+        verdict = runner.find_plan(node, plans, topic.encode()).verdict
+        if verdict.stage != "admit" or verdict.effect is not Effect.SUPPRESS:
+            moving.take_moved(node, session, event, moved, now)
+        outcome = runner.DONE
     elif session.neighbour is None and topic in _CONTROL:
         outcome = _control(node, session, event, now)
     elif event.retain and _is_known_replay(node, session, packet, event):

@@ -193,6 +193,13 @@ def record_changed(node: Node, waiting: Outgoing, left: Event, now: float, is_fi
         _record(node, node.recorder, waiting, left, now, node.recorder.rows.sent, _CHANGED)
 
 
+def record_arrived(node: Node, waiting: Outgoing, now: float) -> None:
+    """Tell the journal, if there is one, that an event waits here for a session which has come from another node."""
+    if node.recorder is not None:
+        _record(node, node.recorder, waiting, waiting.event, now, node.recorder.rows.sent, _ARRIVED)
+
+
+_ARRIVED = Verdict("emit", Effect.PASS, "", "its receiver has come from another node")
 _CHANGED = Verdict("emit", Effect.PASS, "", "policies have changed while it waited")
 
 

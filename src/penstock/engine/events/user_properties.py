@@ -42,6 +42,8 @@ it keeps its own event from those who have had that very event, and nothing more
 """
 MADE = "penstock-made"
 """Of what policies have made: how many events they may make because of it."""
+MOVED = "penstock-moved"
+"""Of a message that waited for a session which a neighbour hands over: as `mobility.state.MovedMessage`."""
 BIRTH = "penstock-birth"
 """Of a Sparkplug message, the name of the birth by which its aliases are to be read."""
 BIRTH_BYTES = BIRTH.encode()
@@ -66,6 +68,7 @@ OF_NODES = frozenset(
         SHAPED,
         SERVED,
         BIRTH,
+        MOVED,
     }
 )
 """Properties between nodes: a client that sets one is refused; other reserved ones are removed."""

@@ -18,6 +18,7 @@ from penstock.engine.federation.interest import NeighbourExchange
 from penstock.engine.federation.messages import Interest
 from penstock.engine.federation.state import Change, News, Withdrawal
 from penstock.engine.federation.wants import NODE_PREFIX, Offer, Offered, Want
+from penstock.engine.mobility.messages import tell_ready
 from penstock.engine.node import Node
 from penstock.engine.sessions import outbox, placement, subscribe
 from penstock.engine.sessions.session import NEVER, Session, Subscribed, key_of
@@ -100,6 +101,7 @@ def refresh(node: Node, now: float) -> None:
             change = node.federation.exchanges[session.id].update(news, connection.forward, now + GRACE_SECONDS)
             if change:
                 _tell(node, session, messages.packets(session, change))
+            tell_ready(node, session)
 
 
 def announce(node: Node, session: Session) -> None:
@@ -118,6 +120,7 @@ def _ask(node: Node, session: Session) -> None:
     if exchange is not None and not exchange.has_asked:
         forward = dict(connections(node))[session.neighbour or ""].forward
         _tell(node, session, messages.packets(session, Change(exchange.ask_all(forward)), "wants"))
+        tell_ready(node, session)
 
 
 def _tell(node: Node, session: Session, packets: Iterator[bytes]) -> None:

@@ -4,6 +4,7 @@ from typing import NamedTuple, Protocol
 
 from penstock.domain.schema.federation import Forward
 from penstock.engine.federation.wants import Farewell, Offer, Want
+from penstock.engine.mobility.state import Moves
 from penstock.engine.sessions.session import Session
 from penstock.language.condition import Condition
 from penstock.language.statements.statement import Message
@@ -114,7 +115,17 @@ class KnownRights(NamedTuple):
 class FederationState:
     """The neighbours of a node."""
 
-    __slots__ = ("exchanges", "interest_due", "neighbours", "news", "own_offers", "refused", "rights", "secrets")
+    __slots__ = (
+        "exchanges",
+        "interest_due",
+        "moves",
+        "neighbours",
+        "news",
+        "own_offers",
+        "refused",
+        "rights",
+        "secrets",
+    )
 
     def __init__(self) -> None:
         self.neighbours: dict[str, Session] = {}
@@ -124,6 +135,8 @@ class FederationState:
         """By session, what we tell the neighbour that we want and offer, while the link is up."""
         self.news = News(is_all=True)
         """The changes of wants and offers since neighbours were last told."""
+        self.moves = Moves()
+        """Sessions of clients that change their node."""
         self.interest_due = 0.0
         """The time at which they may be told again."""
         self.own_offers: dict[str, OwnOffer] = {}

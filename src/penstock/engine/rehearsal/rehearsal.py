@@ -77,7 +77,7 @@ class Rehearsal:
     # --- actions of entities
 
     def connect(self, entity: str, node: str | None = None, user: str | None = None) -> None:
-        """Connect a client to a node; None: to every node that the domain lists it at.
+        """Connect a client to a node; None: to every node that the domain lists it at, or to the first if it roams.
 
         One that is not listed can be connected as well, as `user`, where such clients are let in. Whether the node
         let it in is what `refusal` says.
@@ -336,6 +336,9 @@ class Rehearsal:
                 raise RehearsalError(f"no node `{node}`")
             return (node,)
         listed = tuple(name for name in self.nodes if (entity, name) in self.ensemble.links)
+        entry = self.ensemble.entry(listed[0], entity) if listed else None
+        if entry is not None and entry.homes:
+            return listed[:1]  # it has one session, at one node at a time
         if listed or len(self.nodes) == 1:
             return listed or tuple(self.nodes)
         raise RehearsalError(f"client `{entity}` is not listed: say which node it connects to")

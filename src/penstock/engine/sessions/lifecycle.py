@@ -7,6 +7,8 @@ from typing import NamedTuple
 from penstock.engine.contracts import client_contracts, release_recheck, situations
 from penstock.engine.events import entrances, publishers, retained, wills
 from penstock.engine.federation import overlay, wants
+from penstock.engine.mobility import search
+from penstock.engine.mobility.state import Search
 from penstock.engine.node import Node
 from penstock.engine.sessions import advertise, placement, session_flow, session_rights, subscribe
 from penstock.engine.sessions import connack as hello
@@ -26,6 +28,9 @@ from penstock.wire.packet import MQTT_311, Auth, Connack, Connect, Disconnect
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason, connack_code_311
 
+TO_NODE = "node"
+"""The user property of a DISCONNECT with which a client says to which node it goes."""
+
 
 class Refusal(NamedTuple):
     """The reason why a CONNECT is refused."""
@@ -41,9 +46,18 @@ class Opened(NamedTuple):
     keepalive: int
 
 
+class Awaited(NamedTuple):
+    """A CONNECT that waits for a session of another node."""
+
+    search: Search
+    packet: Connect
+    door: Door
+    proof: group_proofs.Proof | None
+
+
 def connect(
     node: Node, packet: Connect, door: Door, outlet: Outlet, now: float
-) -> Opened | group_proofs.Challenged | Refusal:
+) -> Opened | Awaited | group_proofs.Challenged | Refusal:
     """Open or resume the client's session and queue its CONNACK, or say why not; or ask for proofs first."""
     refusal = _check(node, packet)
     if refusal is not None:
@@ -63,7 +77,7 @@ def connect(
 
 def answered(
     node: Node, challenged: group_proofs.Challenged, packet: Auth, door: Door, outlet: Outlet, now: float
-) -> Opened | Refusal:
+) -> Opened | Awaited | Refusal:
     """Open the session of a client that has answered with what it has proven, or refuse it."""
     try:
         proof = group_proofs.judge(node, challenged.state, packet, now)
@@ -115,9 +129,22 @@ def _who(node: Node, packet: Connect, door: Door, now: float) -> Identity | Sess
     return Identity(subject, token)
 
 
+def found(node: Node, awaited: Awaited, outlet: Outlet, now: float) -> Opened | Refusal:
+    """Open the session of a client for which other nodes have been asked."""
+    opened = _open(node, awaited.packet, awaited.door, outlet, now, awaited.proof, is_found=True)
+    assert not isinstance(opened, Awaited)
+    return opened
+
+
 def _open(
-    node: Node, packet: Connect, door: Door, outlet: Outlet, now: float, proof: group_proofs.Proof | None
-) -> Opened | Refusal:
+    node: Node,
+    packet: Connect,
+    door: Door,
+    outlet: Outlet,
+    now: float,
+    proof: group_proofs.Proof | None,
+    is_found: bool = False,
+) -> Opened | Awaited | Refusal:
     who = _who(node, packet, door, now)  # also after an exchange of proofs: the domain may be another since it began
     if isinstance(who, Refusal):
         return who
@@ -129,13 +156,23 @@ def _open(
         return Refusal(Reason.NOT_AUTHORIZED, refused)
     if subject.client_id not in node.sessions and len(node.sessions) >= node.limits.sessions:
         return Refusal(Reason.QUOTA_EXCEEDED, f"the node keeps {node.limits.sessions} sessions already")
+    entry = placement.entry_of(node, subject)
+    if entry is not None and entry.homes:
+        proven = proof.proven if proof is not None else {}
+        if not is_found:
+            looked_for = search.begin(node, subject, entry, packet.clean_start, proven, now)
+            if looked_for is not None:
+                return Awaited(looked_for, packet, door, proof)
+        known = node.sessions.get(subject.client_id)
+        if known is not None and search.is_leaving(known):
+            return Refusal(Reason.SERVER_BUSY, "the session is on its way to another node, which cannot be reached")
     assigned = None if packet.client_id else subject.client_id
     # [MQTT-3.1.3-2] [MQTT-3.1.3-7] [MQTT-3.1.4-4]
     session, present = _session(node, packet, subject, proof.proven if proof is not None else {}, now)
     before = session.rights
     client_tokens.attach(node, session, token)
     placement.settle_in(node, session)
-    _attach(node, session, packet, outlet)
+    _attach(node, session, packet, outlet, now)
     if present and session.rights != before:  # what waits may be more than its token lets it have now
         node.plans.forget_all()
         node.later.begin_anew(session, now)
@@ -178,6 +215,7 @@ def _open_neighbour(
     token_exchange.begin(node, session, now)
     session_flow.resume(node, session, now)
     overlay.announce(node, session)
+    node.federation.moves.links.append((session.neighbour or "", True))
     entrances.replay(node, session, now)
     return Opened(session, packet.keepalive)
 
@@ -198,6 +236,7 @@ def joined(
     session_flow.resume(node, session, now)
     if session.neighbour in node.ensemble.nodes:
         overlay.announce(node, session)
+        node.federation.moves.links.append((session.neighbour or "", True))
     entrances.replay(node, session, now)
 
 
@@ -208,7 +247,7 @@ def _join(
         before = session.outlet
         before.disconnect(Reason.SESSION_TAKEN_OVER, "the node has dialled anew")
         lost(node, session, before, now)
-    _attach(node, session, packet, outlet)
+    _attach(node, session, packet, outlet, now)
     group_proofs.attach(node, session, proof, now)
     session.outbox.window = session.outbox.quota = min(
         packet.properties.receive_maximum or overlay.WINDOW, overlay.WINDOW
@@ -226,6 +265,7 @@ def disconnect(node: Node, session: Session, packet: Disconnect, now: float) -> 
         session.connection.expiry = _expiry(node, expiry)
     if packet.reason == Reason.SUCCESS:
         session.connection.will = None  # [MQTT-3.14.4-3]
+    search.announced(node, session, dict(packet.properties.user_properties).get(TO_NODE, ""), now)
 
 
 def lost(node: Node, session: Session, outlet: Outlet, now: float) -> None:
@@ -275,7 +315,9 @@ def _look_at_due(node: Node, now: float) -> Iterator[None]:
 
 
 def schedule(node: Node, session: Session) -> None:
-    """Look at an offline session again when its will is due or its time is over."""
+    """Look at an offline session again when its will is due or its time is over; one that leaves has no time here."""
+    if search.is_leaving(session):
+        return
     after = (
         session.connection.expiry
         if session.connection.will is None
@@ -285,24 +327,26 @@ def schedule(node: Node, session: Session) -> None:
         node.sessions.timers.set(session.connection.ended + after, session)
 
 
-def end(node: Node, session: Session, now: float) -> None:
-    """Forget the session; its will does not outlive it."""  # [MQTT-3.1.2-23], [MQTT-3.1.3-9]
+def end(node: Node, session: Session, now: float, is_moved: bool = False) -> None:
+    """Forget the session; its will does not outlive it. `is_moved`: it goes on at another node."""
+    # [MQTT-3.1.2-23], [MQTT-3.1.3-9]
     node.sessions.timers.cancel(session)
     node.ledger.drop_session(session)  # with all that the store has of it
     session.durable = False
     subscribe.end(node, session)
     wills.publish(node, session, now)  # now that no shared subscription can choose this session for it
     # [MQTT-4.8.2-5]
-    for delivery in (*session.outbox.inflight.values(), *(session.outbox.queue or ())):
+    queued = (*(session.outbox.queue or ()), *(session.outbox.behind or ()))
+    for delivery in (*session.outbox.inflight.values(), *queued):
         node.ledger.settle(delivery)
-    for delivery in session.outbox.queue or ():
+    for delivery in queued:
         publishers.record_withdrawn(node, delivery, now, "its session has ended")
     session.outbox.inflight = {}
-    session.outbox.queue = None
+    session.outbox.queue = session.outbox.behind = None
     session.replays = {}
     if session.declared.advertisements:
         advertise.forget(node, session)
-    client_contracts.forget(node, session, now)
+    client_contracts.forget(node, session, now, is_moved)
     node.later.forget(session)
     if node.sessions.get(session.client_id) is session:
         del node.sessions[session.client_id]
@@ -344,7 +388,7 @@ def _session(
         old = node.sessions.get(subject.client_id)
     if old is not None:
         is_own = placement.is_same(node, old.subject, subject) and groups.may_resume(old, proven)
-        if packet.clean_start or not is_own or not _lives(old, now):  # [MQTT-3.1.2-4]
+        if packet.clean_start or not is_own or not lives(old, now):  # [MQTT-3.1.2-4]
             end(node, old, now)
         else:
             if old.version != packet.version:
@@ -356,14 +400,16 @@ def _session(
     node.sessions.last_id += 1
     session = Session(node.sessions.last_id, subject, packet.version)
     node.sessions[subject.client_id] = session
+    session.connection.is_clean = packet.clean_start
     return session, False
 
 
-def _lives(session: Session, now: float) -> bool:
+def lives(session: Session, now: float) -> bool:
+    """Return True if the time of a session without a connection is not over."""
     return now < session.connection.ended + session.connection.expiry
 
 
-def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet) -> None:
+def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet, now: float) -> None:
     properties, limits = packet.properties, node.limits
     session.version = packet.version
     births.leave(node, session.client_id)
@@ -381,6 +427,7 @@ def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet) -> No
     # [MQTT-3.1.2-7] [MQTT311-3.1.2-8] [MQTT311-3.1.2-12]
     session.connection.will = wills.left(node, packet, session)
     node.sessions.timers.cancel(session)
+    session.connection.began = now
     session.outlet = outlet
     session.buffer = []
     session.open = True
@@ -413,12 +460,17 @@ def _detach(node: Node, session: Session, now: float) -> None:
     if session.neighbour is not None:
         token_exchange.end(node, session)
         node.federation.exchanges.pop(session.id, None)
+        node.federation.moves.links.append((session.neighbour, False))
         node.federation.news.offer(*session.federation.offers)  # there may be another way to what it offers
     session.connection.ended = now
     node.sessions.connected -= 1
 
 
 def _expiry(node: Node, seconds: int) -> float:
+    return bounded_expiry(node, NEVER if seconds == NO_EXPIRY else float(seconds))
+
+
+def bounded_expiry(node: Node, wished: float) -> float:
+    """Return for how many seconds a session stays without a connection, if it is to stay for so many."""
     most = node.limits.session_expiry
-    wished = NEVER if seconds == NO_EXPIRY else float(seconds)
     return wished if most is None else min(wished, float(most))

@@ -11,6 +11,7 @@ from penstock.engine.events.link_class import LinkPlans
 from penstock.engine.federation.wants import NODE_PREFIX, NOTHING_TOLD, NeighbourOffers
 from penstock.engine.journal_rows import Source
 from penstock.engine.matching.step_budget import StepBudget
+from penstock.engine.mobility.state import Moving
 from penstock.engine.monitors import Watch
 from penstock.engine.sessions.refusal import RefusedPublish
 from penstock.engine.sparkplug.state import Actor, ReadersBeyond
@@ -283,13 +284,16 @@ class ConnectionState:
         "aliases_in",
         "aliases_out",
         "backlog",
+        "began",
         "blocked",
         "ended",
         "expiry",
         "held",
         "is_bridge",
+        "is_clean",
         "is_stored",
         "maximum_packet_size",
+        "moving",
         "overflowing",
         "plain",
         "problem_info",
@@ -301,8 +305,14 @@ class ConnectionState:
     def __init__(self) -> None:
         self.expiry: float = 0
         """Seconds for which the session stays without a connection."""
+        self.began: float = 0
+        """The beginning of the last connection, or of this one."""
         self.ended: float = 0
         """The end of the last connection."""
+        self.is_clean = False
+        """The session has begun anew because its client asked for that."""
+        self.moving: Moving | None = None
+        """The other node, while the session goes to it or comes from it."""
         self.will: Will | None = None
         self.is_bridge = False
         """A bridge in MQTT 3.1.1: its subscriptions are made with no local and retain as published, as in Mosquitto."""
@@ -331,7 +341,18 @@ class ConnectionState:
 class Outbox:
     """QoS 1 and 2 messages on their way to a client: in its window, and behind it."""
 
-    __slots__ = ("inflight", "last_id", "queue", "queue_limit", "queued_bytes", "quota", "resend", "revision", "window")
+    __slots__ = (
+        "behind",
+        "inflight",
+        "last_id",
+        "queue",
+        "queue_limit",
+        "queued_bytes",
+        "quota",
+        "resend",
+        "revision",
+        "window",
+    )
 
     def __init__(self) -> None:
         self.revision = NO_REVISION
@@ -345,6 +366,8 @@ class Outbox:
         """Of `inflight`, what was sent on an earlier connection and waits for the window."""
         self.inflight: dict[int, Outgoing] = {}
         self.queue: deque[Outgoing] | None = None
+        self.behind: deque[Outgoing] | None = None
+        """Messages behind those that still come from the node where the session was before; None: it is all here."""
         self.queue_limit = 0
         """Messages that may wait for it, if not as many as the node's limit says."""
         self.queued_bytes = 0
@@ -360,13 +383,20 @@ class Outbox:
                 self.last_id = number
                 return number
 
+    def put(self, delivery: Outgoing) -> None:
+        """Queue a message behind the window."""
+        if self.queue is None:
+            self.queue = deque()
+        self.queue.append(delivery)
+        self.queued_bytes += delivery.event.size()
+
     def begin_revision(self) -> None:
         """Have all that waits judged again when it leaves: what the session may have has changed."""
         self.revision = copy(self.revision)
 
     def waiting(self) -> int:
         """Return the deliveries queued behind the window."""
-        return len(self.queue) if self.queue else 0
+        return (len(self.queue) if self.queue else 0) + (len(self.behind) if self.behind else 0)
 
 
 class Session:

@@ -1,9 +1,8 @@
 """Messages to a session, within its window: sent, or queued."""
 
-from collections import deque
-
 from penstock.engine.events import user_properties
 from penstock.engine.events.passage import Delivery
+from penstock.engine.mobility.state import TOPIC as MOVE
 from penstock.engine.node import Node
 from penstock.engine.sessions.outbox import push, push_durable, push_lossy
 from penstock.engine.sessions.render import Forms, mark_duplicate, packet_parts
@@ -36,7 +35,7 @@ def send_or_queue(node: Node, delivery: Delivery, forms: Forms) -> bool:
         return push_lossy(node, session, head + tail)
     delivery.revision = outbox.revision
     sendable = outbox.quota > 0 and session.outlet is not None and not session.connection.blocked and is_ready(session)
-    if sendable and not outbox.queue and not outbox.resend:
+    if sendable and not outbox.queue and not outbox.resend and outbox.behind is None:
         if session.durable:
             forms.kept = node.ledger.keep(delivery, forms.kept)
         return transmit(node, delivery, forms.now, forms)
@@ -44,10 +43,11 @@ def send_or_queue(node: Node, delivery: Delivery, forms: Forms) -> bool:
         return False
     if session.durable:
         forms.kept = node.ledger.keep(delivery, forms.kept)
-    if outbox.queue is None:
-        outbox.queue = deque()
-    outbox.queue.append(delivery)
-    outbox.queued_bytes += delivery.event.size()
+    if outbox.behind is None:
+        outbox.put(delivery)
+    else:
+        outbox.behind.append(delivery)
+        outbox.queued_bytes += delivery.event.size()
     return True
 
 
@@ -56,11 +56,16 @@ def is_ready(session: Session) -> bool:
     return session.trust.tokens is None or session.trust.tokens.is_registered
 
 
-def _has_room(node: Node, delivery: Outgoing) -> bool:
-    session, limits = delivery.session, node.limits
-    outbox = session.outbox
+def has_room(node: Node, session: Session) -> bool:
+    """Return True if one more message may be queued for a session."""
+    outbox, limits = session.outbox, node.limits
     most = outbox.queue_limit or limits.queued_messages
-    if outbox.waiting() < most and outbox.queued_bytes < limits.queued_bytes:
+    return outbox.waiting() < most and outbox.queued_bytes < limits.queued_bytes
+
+
+def _has_room(node: Node, delivery: Outgoing) -> bool:
+    session = delivery.session
+    if has_room(node, session) or delivery.event.topic == MOVE:  # what nodes say of sessions must not be dropped
         return True
     node.stats.dropped += 1
     if not session.connection.overflowing:

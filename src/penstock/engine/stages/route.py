@@ -3,6 +3,7 @@
 from penstock.engine.events import dedup, publishers
 from penstock.engine.events.link_class import LinkClass
 from penstock.engine.events.passage import Delivery
+from penstock.engine.mobility.state import Moving
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.stages.draft import Draft
@@ -44,11 +45,22 @@ def run(delivery: Delivery) -> Verdict | None:
     """Keep an event from where it has been, and from who has had it by another way: graphs may have cycles."""
     passage, session = delivery.passage, delivery.session
     event = passage.event
+    if session.connection.moving is not None and _comes_otherwise(delivery, session.connection.moving):
+        return _COMES_OTHERWISE
     if event.path and has_been(passage.node, event, session.neighbour):
         return _BEEN_THERE
     if event.id and dedup.has_had(passage.node.once, delivery):
         return _HAD_IT
     return _LOOP if session.version == 4 and event.path and _goes_round(delivery) else None
+
+
+_COMES_OTHERWISE = Verdict("route", Effect.SUPPRESS, "once")
+
+
+def _comes_otherwise(delivery: Delivery, moving: Moving) -> bool:
+    """Return True if a session between two nodes gets the event from the other one, among what waits for it there."""
+    sender = delivery.passage.sender
+    return sender is not None and sender.neighbour is not None and sender.neighbour == moving.skips
 
 
 MAX_LAPS = 200

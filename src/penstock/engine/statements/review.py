@@ -25,7 +25,7 @@ def review(node: Node, before: PolicyRevision, now: float) -> None:
     """Review clients' policies after a domain change: remove those that it no longer grants or lets in."""
     for session in list(node.sessions.values()):
         if session.neighbour is None:
-            _take_away(node, session)
+            take_away(node, session)
     if before.statements == node.revision.statements:
         return
     for session in list(node.sessions.values()):
@@ -41,7 +41,8 @@ def review(node: Node, before: PolicyRevision, now: float) -> None:
                 node.deny("subscribe denied", session, subscribed.filter, problem)
 
 
-def _take_away(node: Node, session: Session) -> None:
+def take_away(node: Node, session: Session) -> None:
+    """Remove the policies that a client has set and that the domain does not let it set."""
     for subscribed in session.subscriptions.values():
         why = _why_not(node, session, subscribed.policy, Message.SUBSCRIPTION)
         if why:

@@ -1,0 +1,142 @@
+"""Looking for the session of a client at the other nodes that it is listed for.
+
+A CONNECT waits for the answers of those neighbours among them that are linked now, but not longer than `PATIENCE`. Each
+asks its own other neighbours among them: nodes are joined in a tree where clients may roam. A node that cannot be
+reached now is asked when its link is up again; until then the client has a new session.
+"""
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from penstock.domain.compile.entries import ClientEntry
+from penstock.engine.mobility import messages
+from penstock.engine.mobility.state import MAX_REMEMBERED, Absent, Ask, Moves, Search
+from penstock.engine.node import Node
+from penstock.engine.sessions.session import Session
+from penstock.model.subject import Subject
+
+V = TypeVar("V")
+PATIENCE = 5.0
+"""Seconds for which a CONNECT waits for a session of another node."""
+
+
+def linked(node: Node, entry: ClientEntry, but: str = "") -> dict[str, Session]:
+    """Return the neighbours that a client is listed for too and that are connected now."""
+    return {
+        name: session
+        for name, session in node.federation.neighbours.items()
+        if name in entry.homes and name != but and session.outlet is not None
+    }
+
+
+def begin(
+    node: Node, subject: Subject, entry: ClientEntry, is_clean: bool, proven: Iterable[str], now: float
+) -> Search | None:
+    """Look for the session of a client that connects; None if there is nothing to wait for."""
+    moves, client = node.federation.moves, subject.client_id
+    moves.askers.pop(client, None)
+    neighbours = linked(node, entry)
+    ask = Ask(client, entry.name, subject.user, now, tuple(sorted(proven)), is_clean=is_clean)
+    if is_clean:
+        remember(moves.cleaned, client, now)
+        for neighbour in neighbours.values():
+            messages.say(node, neighbour, ask)
+        return None
+    session = node.sessions.get(client)
+    if session is not None and not is_leaving(session):
+        return None
+    before = moves.searches.pop(client, None)
+    if before is not None and before.abandon is not None:
+        before.abandon()
+    if not neighbours:
+        return None
+    search = moves.searches[client] = Search(ask, None, set(neighbours), now)
+    search.subject = subject
+    for neighbour in neighbours.values():
+        messages.say(node, neighbour, ask)
+    return search
+
+
+def announced(node: Node, session: Session, name: str, now: float) -> None:
+    """Note that a client which disconnects goes to another of its nodes, if it says so and that is a neighbour."""
+    entry = session.place.entry
+    if entry is not None and name in entry.homes and name in node.federation.neighbours:
+        ask = Ask(session.client_id, entry.name, session.subject.user, now, tuple(sorted(session.trust.bound)))
+        remember(node.federation.moves.askers, session.client_id, (name, ask))
+        node.federation.moves.here.append(session.client_id)
+
+
+def is_leaving(session: Session) -> bool:
+    """Return True if a session is being handed over to another node."""
+    moving = session.connection.moving
+    return moving is not None and not moving.is_arriving
+
+
+def pass_on(node: Node, asker: str, ask: Ask, entry: ClientEntry, now: float) -> None:
+    """Look for a session further on, for a neighbour."""
+    moves = node.federation.moves
+    remember(moves.askers, ask.client, (asker, ask))
+    known = moves.searches.get(ask.client)
+    if known is not None and known.asker is None:
+        return  # a CONNECT here waits for it: the answer to the asker is the session, when it is here
+    others = linked(node, entry, but=asker)
+    if not others:
+        answer_absent(node, asker, ask.client)
+        return
+    moves.searches[ask.client] = Search(ask, asker, set(others), now)
+    for neighbour in others.values():
+        messages.say(node, neighbour, ask)
+
+
+def answer_absent(node: Node, asker: str, client: str) -> None:
+    """Tell a neighbour that asks that there is no session."""
+    neighbour = node.federation.neighbours.get(asker)
+    if neighbour is not None and neighbour.outlet is not None:
+        messages.say(node, neighbour, Absent(client))
+
+
+def answered(node: Node, client: str, neighbour: str, is_found: bool = False) -> None:
+    """Note the answer of a neighbour; go on if it was the last one, or has the session."""
+    search = node.federation.moves.searches.get(client)
+    if search is None:
+        return
+    search.waiting.discard(neighbour)
+    search.is_found |= is_found
+    if not search.waiting or is_found:
+        conclude(node, client)
+
+
+def conclude(node: Node, client: str) -> None:
+    """End a search with what is here now."""
+    search = node.federation.moves.searches.pop(client)
+    if search.conclude is not None:
+        search.conclude()
+    elif search.asker is not None and not search.is_found:
+        answer_absent(node, search.asker, client)
+
+
+def remember(known: dict[str, V], client: str, value: V) -> None:
+    """Remember something about a client, the newest of a bounded number."""
+    known.pop(client, None)
+    known[client] = value
+    while len(known) > MAX_REMEMBERED:
+        del known[next(iter(known))]
+
+
+def end_link(node: Node, name: str) -> None:
+    """Expect no more answers from a neighbour."""
+    moves: Moves = node.federation.moves
+    for client, search in list(moves.searches.items()):
+        if search.asker == name:
+            del moves.searches[client]
+        elif name in search.waiting:
+            answered(node, client, name)
+    for client in [client for client, (asker, _) in moves.askers.items() if asker == name]:
+        del moves.askers[client]  # it asks again
+
+
+def expire(node: Node, now: float) -> None:
+    """End searches that take too long."""
+    for client, search in list(node.federation.moves.searches.items()):
+        if now - search.since >= PATIENCE:
+            conclude(node, client)
