@@ -21,14 +21,16 @@ def check(domain: Domain) -> Iterator[WrongValue]:
 
 def _roaming(domain: Domain) -> Iterator[WrongValue]:
     """Find clients whose sessions could not follow them: these go from node to node, by the only way there is."""
-    joined = graph(domain)
+    brokers = domain.nodes.keys() | domain.foreign.keys()
+    if not all(set(link.between) <= brokers for link in domain.links):
+        return
     for name, client in domain.clients.items():
         loc: Loc = ("clients", name, "roams")
         if not client.roams or not client.node.keys() <= domain.nodes.keys():
             continue
         if len(client.node) < 2:
             yield WrongValue(loc, "several nodes under `node`, because of `roams`", join_names(client.node))
-        elif joined.is_cyclic:
+        elif graph(domain).is_cyclic:
             expected = "nodes and foreign brokers that are not joined in a cycle, because of `roams`"
             yield WrongValue(loc, expected, "links that form a cycle")
         elif apart := _apart(domain, client):

@@ -77,7 +77,7 @@ def _make(node: Node, handed: Handed, now: float) -> Session | None:
     node.sessions[handed.client] = session
     connection = session.connection
     connection.expiry = lifecycle.bounded_expiry(node, NEVER if handed.expiry < 0 else handed.expiry)
-    connection.ended = connection.began = now
+    connection.began, connection.ended = handed.at, now
     session.durable = node.ledger.durable and connection.expiry > 0
     session.since = now
     session.rights = session_rights.rights_for(node, session)

@@ -34,7 +34,7 @@ def begin(
 ) -> Search | None:
     """Look for the session of a client that connects; None if there is nothing to wait for."""
     moves, client = node.federation.moves, subject.client_id
-    moves.askers.pop(client, None)
+    forget_asker(node, client)
     neighbours = linked(node, entry)
     ask = Ask(client, entry.name, subject.user, now, tuple(sorted(proven)), is_clean=is_clean)
     if is_clean:
@@ -75,10 +75,7 @@ def is_leaving(session: Session) -> bool:
 def pass_on(node: Node, asker: str, ask: Ask, entry: ClientEntry, now: float) -> None:
     """Look for a session further on, for a neighbour."""
     moves = node.federation.moves
-    remember(moves.askers, ask.client, (asker, ask))
-    known = moves.searches.get(ask.client)
-    if known is not None and known.asker is None:
-        return  # a CONNECT here waits for it: the answer to the asker is the session, when it is here
+    remember_asker(node, asker, ask)
     others = linked(node, entry, but=asker)
     if not others:
         answer_absent(node, asker, ask.client)
@@ -88,11 +85,47 @@ def pass_on(node: Node, asker: str, ask: Ask, entry: ClientEntry, now: float) ->
         messages.say(node, neighbour, ask)
 
 
-def answer_absent(node: Node, asker: str, client: str) -> None:
+def follow(node: Node, target: str, asker: str, ask: Ask, now: float) -> None:
+    """Ask the node that a session is on its way to, behind the session, for a neighbour."""
+    remember_asker(node, asker, ask)
+    neighbour = node.federation.neighbours.get(target)
+    if neighbour is not None:
+        node.federation.moves.searches[ask.client] = Search(ask, asker, {target}, now)
+        messages.say_in_turn(node, neighbour, ask, now)
+
+
+def remember_asker(node: Node, asker: str, ask: Ask) -> None:
+    """Remember which neighbour gets a session when it is here. Whoever waited for it before need not wait."""
+    moves = node.federation.moves
+    search, before = moves.searches.pop(ask.client, None), moves.askers.get(ask.client)
+    if search is not None and search.abandon is not None:
+        search.abandon()
+    if before is not None and before[0] != asker:
+        forget_asker(node, ask.client)
+    remember(moves.askers, ask.client, (asker, ask))
+
+
+def forget_asker(node: Node, client: str) -> None:
+    """Tell a neighbour that has asked for a session that its client is elsewhere."""
+    before = node.federation.moves.askers.pop(client, None)
+    if before is not None and not before[1].is_late:
+        answer_absent(node, before[0], client, is_elsewhere=True)
+
+
+def answer_absent(node: Node, asker: str, client: str, is_elsewhere: bool = False) -> None:
     """Tell a neighbour that asks that there is no session."""
     neighbour = node.federation.neighbours.get(asker)
     if neighbour is not None and neighbour.outlet is not None:
-        messages.say(node, neighbour, Absent(client))
+        messages.say(node, neighbour, Absent(client, is_elsewhere))
+
+
+def is_elsewhere(node: Node, client: str) -> None:
+    """End a search whose client has connected to another node."""
+    search = node.federation.moves.searches.pop(client, None)
+    if search is not None and search.abandon is not None:
+        search.abandon()
+    elif search is not None and search.asker is not None:
+        answer_absent(node, search.asker, client, is_elsewhere=True)
 
 
 def answered(node: Node, client: str, neighbour: str, is_found: bool = False) -> None:

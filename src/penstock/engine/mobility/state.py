@@ -51,10 +51,12 @@ class Ask(msgspec.Struct, frozen=True, tag="ask", omit_defaults=True):
     """The client wants nothing of an earlier session: it ends."""
 
 
-class Absent(msgspec.Struct, frozen=True, tag="absent"):
+class Absent(msgspec.Struct, frozen=True, tag="absent", omit_defaults=True):
     """The answer that there is no session here, nor at a node beyond."""
 
     client: str
+    is_elsewhere: bool = False
+    """The client has connected to another node since: whoever asked need not wait, nor serve it."""
 
 
 class StoredSubscription(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -25,7 +25,10 @@ def take_turn(node: Node, now: float) -> None:
         if isinstance(message, Ask):
             _answer(node, name, message, now)
         elif isinstance(message, Absent):
-            search.answered(node, message.client, name)
+            if message.is_elsewhere:
+                search.is_elsewhere(node, message.client)
+            else:
+                search.answered(node, message.client, name)
         elif isinstance(message, Handed):
             if _comes_from_another(node, message.client, name):
                 moves.inbox.append((name, message))
@@ -88,17 +91,21 @@ def _answer(node: Node, name: str, ask: Ask, now: float) -> None:
     elif ask.is_clean:
         for neighbour in search.linked(node, entry, but=name).values():
             messages.say(node, neighbour, ask)
-        if session is not None and _may_have(session, ask) and not search.is_leaving(session):
+        if session is not None and _may_have(node, name, session, ask) and not search.is_leaving(session):
             session = _disconnected(node, session, now)
             if session is not None:
                 session.connection.will = None
                 lifecycle.end(node, session, now)
-    elif session is None:
+    elif session is None and not (ask.is_late and ask.client in node.federation.moves.searches):
         search.pass_on(node, name, ask, entry, now)
-    elif not _may_have(session, ask):
+    elif session is None or not _may_have(node, name, session, ask):
         search.answer_absent(node, name, ask.client)
     elif session.connection.moving is not None:
-        search.remember(node.federation.moves.askers, ask.client, (name, ask))
+        moving = session.connection.moving
+        if moving.is_arriving:
+            search.remember_asker(node, name, ask)
+        elif moving.neighbour != name:  # else it is on its way
+            search.follow(node, moving.neighbour, name, ask, now)
     else:
         session = _disconnected(node, session, now)
         if session is None:
@@ -107,13 +114,13 @@ def _answer(node: Node, name: str, ask: Ask, now: float) -> None:
             departure.depart(node, session, node.federation.neighbours[name], ask, now)
 
 
-def _may_have(session: Session, ask: Ask) -> bool:
+def _may_have(node: Node, name: str, session: Session, ask: Ask) -> bool:
     """Return True if a session is of the client that a neighbour asks for, and not newer than its connection there."""
     if session.place.entity != ask.entity or session.subject.user != ask.user:
         return False
     if not session.trust.bound.issubset(ask.proven):
         return False
-    return not ask.is_late or session.connection.began < ask.at
+    return not ask.is_late or (session.connection.began, node.name) < (ask.at, name)
 
 
 def _disconnected(node: Node, session: Session, now: float) -> Session | None:
@@ -136,11 +143,12 @@ def _go_further(node: Node, client: str, name: str, ask: Ask, now: float) -> Non
     neighbour = node.federation.neighbours.get(name)
     if session is None or session.connection.moving is not None or neighbour is None:
         return
-    if session.outlet is None and session.connection.began <= ask.at:
-        del moves.askers[client]
-        departure.depart(node, session, neighbour, ask, now)
+    del moves.askers[client]
+    left = _disconnected(node, session, now) if _may_have(node, name, session, ask) else None
+    if left is not None:
+        departure.depart(node, left, neighbour, ask, now)
     else:
-        del moves.askers[client]
+        search.answer_absent(node, name, client)
 
 
 def _let_go(node: Node, client: str, now: float) -> None:

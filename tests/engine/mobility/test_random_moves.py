@@ -1,0 +1,178 @@
+"""A client that changes its node at random, while others publish, gets what it would have got at one node.
+
+The oracle is small: what was published, by publisher and topic, in order. At QoS 2 the client has each once; at QoS 1 a
+message may come again only as a repetition. Packets arrive in any order that connections allow.
+"""
+
+from collections import defaultdict
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.broker.store.store import IN_MEMORY, Store
+from penstock.domain import ensemble
+from penstock.engine.rehearsal.peer import Peer
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.wire import packet as mqtt
+from tests.support.generators.examples import some
+from tests.support.memory.rehearsed import domain
+
+CHAIN = """
+nodes:
+  a: {listen: ["127.0.0.1:0"]}
+  b: {listen: ["127.0.0.1:0"]}
+  c: {listen: ["127.0.0.1:0"]}
+links: [{between: [a, b]}, {between: [c, b]}]
+clients:
+  at-a: {node: a}
+  at-b: {node: b}
+  at-c: {node: c}
+  bob: {node: [a, b, c], roams: true}
+"""
+NODES = ("a", "b", "c")
+
+
+class Memory:
+    """What a client keeps when it changes its connection, as MQTT asks of it."""
+
+    def __init__(self) -> None:
+        self.held: set[int] = set()
+        """Identifiers of QoS 2 messages that are not released."""
+        self.got: list[tuple[str, int, int, bool]] = []
+        """Topic, number and QoS of each message; and whether it was marked as a repetition."""
+        self.at = ""
+        self.absent = 0
+        """How often a node had no session."""
+
+
+class Roamer(Peer):
+    """The client's end at one node; it hears nothing of a node that it has left."""
+
+    def __init__(self, node: str, memory: Memory) -> None:
+        super().__init__("bob", node, lambda _: None)
+        self.memory = memory
+
+    def _handle(self, packet: mqtt.Packet) -> None:
+        memory = self.memory
+        if memory.at != self.node:
+            return
+        if isinstance(packet, mqtt.Connack) and not packet.session_present:
+            memory.held.clear()
+            memory.absent += 1
+        elif isinstance(packet, mqtt.Publish):
+            if packet.packet_id not in memory.held:
+                memory.got.append((packet.topic, int(packet.payload), packet.qos, packet.dup))
+            if packet.qos == 2:
+                memory.held.add(packet.packet_id)
+        elif isinstance(packet, mqtt.Pubrel):
+            memory.held.discard(packet.packet_id)
+        super()._handle(packet)
+
+
+class Play:
+    """A rehearsal in which everything is done by chance."""
+
+    def __init__(self, chance: Random, is_stored: bool = False) -> None:
+        written = domain(CHAIN)
+        self.chance = chance
+        stores: dict[str, Any] = {name: Store(IN_MEMORY) for name in NODES} if is_stored else {}
+        self.rehearsal = Rehearsal(written, ensemble(written), stores=stores, choose=chance.choice)
+        self.assembly = self.rehearsal.assembly
+        self.memory = Memory()
+        for node in NODES:
+            self.assembly.peers["bob", node] = Roamer(node, self.memory)
+            self.rehearsal.connect(f"at-{node}")
+        self.published: dict[tuple[str, int], list[int]] = defaultdict(list)
+        self.count = 0
+        self.move("a")
+        self.assembly.run()
+        self.rehearsal.subscribe("bob", "t/#", node="a")
+
+    def move(self, node: str) -> None:
+        """Connect to a node; the connection before is cut, or left as it is, or ended with a DISCONNECT."""
+        before = self.memory.at
+        if before and before != node and ("bob", before) in self.assembly.peers:
+            how = self.chance.randrange(4)
+            if how == 0:
+                self.assembly.break_off(before, "bob")
+            elif how == 1 and (before, "bob") in self.assembly.connections:
+                self.assembly.peers["bob", before].disconnect()
+        self.memory.at = node
+        subject = self.rehearsal.ensemble.shown(node, "bob")
+        assert subject is not None
+        self.assembly.join_client(self.assembly.peers["bob", node], subject)
+
+    def leave(self) -> None:
+        self.assembly.break_off(self.memory.at, "bob")
+
+    def publish(self) -> None:
+        node, qos = self.chance.choice(NODES), self.chance.choice((1, 2))
+        topic = f"t/{node}/{self.chance.randrange(2)}"
+        self.count += 1
+        self.published[topic, qos].append(self.count)
+        self.rehearsal.publish(f"at-{node}", topic, str(self.count).encode(), qos=qos)
+
+    def step(self, packets: int) -> None:
+        """Let some packets arrive."""
+        for _ in range(packets):
+            waiting = [wire for each in self.assembly.connections.values() for wire in each.wires if wire]
+            if not waiting:
+                self.assembly.now += 0.06
+                for node in self.rehearsal.nodes.values():
+                    self.assembly.turn(node)
+                continue
+            self.chance.choice(waiting).hand_over()
+            self.assembly.end_closed()
+
+    def end(self) -> None:
+        self.move(self.chance.choice(NODES))
+        self.assembly.run()
+        while not self.assembly.peers["bob", self.memory.at].is_open:  # as any client does that is refused
+            self.rehearsal.wait(1)
+            self.move(self.memory.at)
+            self.assembly.run()
+
+    def check(self, is_in_order: bool = True) -> None:
+        """Compare with what was published."""
+        got: dict[tuple[str, int], list[int]] = defaultdict(list)
+        seen: set[int] = set()
+        for topic, number, qos, is_again in self.memory.got:
+            if number in seen:
+                assert qos == 1, f"{number} came twice"
+                assert is_again or not is_in_order, f"{number} came as if it were new"
+                continue
+            seen.add(number)
+            got[topic, qos].append(number)
+        for key, numbers in self.published.items():
+            assert (got[key] if is_in_order else sorted(got[key])) == numbers, key
+        assert got.keys() <= self.published.keys()
+        for name, node in self.rehearsal.nodes.items():
+            session = node.sessions.get("bob")
+            assert (session is not None) == (name == self.memory.at), name
+            assert not node.federation.moves.leaving
+            if session is not None:
+                assert session.connection.moving is None
+                assert session.outbox.behind is None
+
+
+@settings(max_examples=some(60))
+@given(st.integers(0, 2**32))
+@pytest.mark.parametrize("steps", [40])
+def test_nothing_is_lost_nor_twice_nor_out_of_order(steps: int, seed: int) -> None:
+    chance = Random(seed)
+    play = Play(chance)
+    for _ in range(steps):
+        act = chance.randrange(10)
+        if act < 5:
+            play.publish()
+        elif act < 7:
+            play.move(chance.choice(NODES))
+        elif act < 8:
+            play.leave()
+        play.step(chance.randrange(12))
+    play.end()
+    play.check()
+    assert play.memory.absent == 1, "only the first time there is no session"
