@@ -107,6 +107,13 @@ clients:
   ann: {node: a}
   bob: {node: b}
 """
+ROAMING = """
+nodes: {a: {listen: ["127.0.0.1:0"]}, b: {listen: ["127.0.0.1:0"]}}
+links: [{between: [a, b]}]
+clients:
+  ann: {node: a}
+  bob: {node: [a, b], roams: true}
+"""
 MONITORED = """
 nodes: {n: {listen: ["127.0.0.1:0"]}}
 clients:
@@ -277,6 +284,17 @@ def _opened(probes: Probes) -> None:
     assert [one.topic for one in rehearsal.deliveries("bob")] == ["spBv1.0/G/NBIRTH/E"]
 
 
+def _moved(probes: Probes) -> None:
+    rehearsal = stage(ROAMING)
+    rehearsal.disconnect("bob", "a")
+    rehearsal.publish("ann", "t", b"1", qos=1)
+    rehearsal.run()
+    probes.forget()
+    rehearsal.connect("bob", "b")
+    assert [(one.node, one.topic) for one in rehearsal.deliveries("bob")] == [("b", "t")]
+    assert len(probes.deliveries) == 2, "one passage at each node"
+
+
 PLAYED: dict[str, Callable[[Probes], None]] = {
     "published": _published,
     "bridged": _bridged,
@@ -288,6 +306,7 @@ PLAYED: dict[str, Callable[[Probes], None]] = {
     "retained": _retained,
     "delayed": _delayed,
     "opened": _opened,
+    "moved": _moved,
     "queued": _queued,
     "resent": _resent,
 }

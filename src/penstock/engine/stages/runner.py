@@ -67,6 +67,7 @@ ENTRANCES = {
     "retained": Entrance("route", "a retained message, for a subscription that is new"),
     "delayed": Entrance("release", "what a contract has held back until now"),
     "opened": Entrance("route", "what the time now lets a reader of Sparkplug messages see"),
+    "moved": Entrance("route", "what waits for a session that goes on at another node"),
     "queued": Entrance("emit", "what waited for a session's window; asked about again if policies have changed"),
     "resent": Entrance("emit", "what a session has not acknowledged; asked about again"),
 }
