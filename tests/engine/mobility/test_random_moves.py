@@ -17,6 +17,7 @@ from penstock.domain import ensemble
 from penstock.engine.rehearsal.peer import Peer
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.wire import packet as mqtt
+from penstock.wire.properties import Properties
 from tests.support.generators.examples import some
 from tests.support.memory.rehearsed import domain
 
@@ -32,7 +33,16 @@ clients:
   at-c: {node: c}
   bob: {node: [a, b, c], roams: true}
 """
-NODES = ("a", "b", "c")
+PAIR = """
+nodes:
+  a: {listen: ["127.0.0.1:0"]}
+  b: {listen: ["127.0.0.1:0"]}
+links: [{between: [a, b]}]
+clients:
+  at-a: {node: a}
+  at-b: {node: b}
+  bob: {node: [a, b], roams: true}
+"""
 
 
 class Memory:
@@ -75,16 +85,21 @@ class Roamer(Peer):
 class Play:
     """A rehearsal in which everything is done by chance."""
 
-    def __init__(self, chance: Random, is_stored: bool = False) -> None:
-        written = domain(CHAIN)
+    def __init__(self, chance: Random, text: str, is_stored: bool = False) -> None:
+        written = domain(text)
+        self.names = tuple(written.nodes)
         self.chance = chance
-        stores: dict[str, Any] = {name: Store(IN_MEMORY) for name in NODES} if is_stored else {}
+        stores: dict[str, Any] = {name: Store(IN_MEMORY, "normal") for name in written.nodes} if is_stored else {}
         self.rehearsal = Rehearsal(written, ensemble(written), stores=stores, choose=chance.choice)
         self.assembly = self.rehearsal.assembly
         self.memory = Memory()
-        for node in NODES:
+        wanted: dict[str, mqtt.SubscriptionRequest] = {}
+        wishes: dict[str, Properties] = {}
+        for node in self.names:
             self.assembly.peers["bob", node] = Roamer(node, self.memory)
             self.rehearsal.connect(f"at-{node}")
+            roamer = self.assembly.peers["bob", node]
+            roamer.subscriptions, roamer._wishes = wanted, wishes  # it subscribes again where it has no session
         self.published: dict[tuple[str, int], list[int]] = defaultdict(list)
         self.count = 0
         self.move("a")
@@ -101,6 +116,7 @@ class Play:
             elif how == 1 and (before, "bob") in self.assembly.connections:
                 self.assembly.peers["bob", before].disconnect()
         self.memory.at = node
+        self.assembly.now += 0.001
         subject = self.rehearsal.ensemble.shown(node, "bob")
         assert subject is not None
         self.assembly.join_client(self.assembly.peers["bob", node], subject)
@@ -109,7 +125,7 @@ class Play:
         self.assembly.break_off(self.memory.at, "bob")
 
     def publish(self) -> None:
-        node, qos = self.chance.choice(NODES), self.chance.choice((1, 2))
+        node, qos = self.chance.choice(self.names), self.chance.choice((1, 2))
         topic = f"t/{node}/{self.chance.randrange(2)}"
         self.count += 1
         self.published[topic, qos].append(self.count)
@@ -127,8 +143,53 @@ class Play:
             self.chance.choice(waiting).hand_over()
             self.assembly.end_closed()
 
+    def until_acknowledged(self) -> None:
+        """Let what a publisher has just sent be acknowledged."""
+        for name in self.names:
+            connection = self.assembly.connections[name, f"at-{name}"]
+            while any(connection.wires):
+                for wire in connection.wires:
+                    if wire:
+                        wire.hand_over()
+
+    def cut_or_restore(self) -> None:
+        link = self.chance.choice(self.rehearsal.ensemble.connections)
+        ends = frozenset(link.between)
+        if ends in self.assembly.cut:
+            self.assembly.cut.discard(ends)
+            self.assembly.dial(link)
+        else:
+            self.assembly.cut.add(ends)
+            self.assembly.break_off(*link.between)
+
+    def kill(self, name: str) -> None:
+        """End a node without a word, and start it with what its store has."""
+        self.assembly.kill(name)
+        self.assembly.start(name)
+        for link in self.rehearsal.ensemble.connections:
+            if name in link.between:
+                self.assembly.dial(link)
+        subject = self.rehearsal.ensemble.shown(name, f"at-{name}")
+        assert subject is not None
+        self.assembly.join_client(self.assembly.peers[f"at-{name}", name], subject)
+        while not self.assembly.peers[f"at-{name}", name].is_open:
+            self.step(1)
+
+    def check_all_came(self) -> None:
+        """Everything has come, once each if no node has begun a session anew."""
+        came = [number for _, number, qos, _ in self.memory.got if qos == 2]
+        numbers = {number for _, number, _, _ in self.memory.got}
+        missing = {number for each in self.published.values() for number in each} - numbers
+        assert not missing, missing
+        if self.memory.absent == 1:
+            assert len(came) == len(set(came))
+        self.check_places()
+
     def end(self) -> None:
-        self.move(self.chance.choice(NODES))
+        for link in self.rehearsal.ensemble.connections:
+            self.assembly.cut.discard(frozenset(link.between))
+            self.assembly.dial(link)
+        self.move(self.chance.choice(self.names))
         self.assembly.run()
         while not self.assembly.peers["bob", self.memory.at].is_open:  # as any client does that is refused
             self.rehearsal.wait(1)
@@ -149,6 +210,10 @@ class Play:
         for key, numbers in self.published.items():
             assert (got[key] if is_in_order else sorted(got[key])) == numbers, key
         assert got.keys() <= self.published.keys()
+        self.check_places()
+
+    def check_places(self) -> None:
+        """There is one session, at the node of the client, and nothing is under way."""
         for name, node in self.rehearsal.nodes.items():
             session = node.sessions.get("bob")
             assert (session is not None) == (name == self.memory.at), name
@@ -163,16 +228,57 @@ class Play:
 @pytest.mark.parametrize("steps", [40])
 def test_nothing_is_lost_nor_twice_nor_out_of_order(steps: int, seed: int) -> None:
     chance = Random(seed)
-    play = Play(chance)
+    play = Play(chance, CHAIN)
     for _ in range(steps):
         act = chance.randrange(10)
         if act < 5:
             play.publish()
         elif act < 7:
-            play.move(chance.choice(NODES))
+            play.move(chance.choice(play.names))
         elif act < 8:
             play.leave()
         play.step(chance.randrange(12))
     play.end()
     play.check()
     assert play.memory.absent == 1, "only the first time there is no session"
+
+
+@settings(max_examples=some(40))
+@given(st.integers(0, 2**32))
+def test_with_links_cut_everything_comes_and_the_sessions_are_joined(seed: int) -> None:
+    chance = Random(seed)
+    play = Play(chance, PAIR)
+    for _ in range(40):
+        act = chance.randrange(12)
+        if act < 5:
+            play.publish()
+        elif act < 7:
+            play.move(chance.choice(play.names))
+        elif act < 8:
+            play.leave()
+        elif act < 10:
+            play.cut_or_restore()
+        play.step(chance.randrange(12))
+    play.end()
+    play.check_all_came()
+
+
+@settings(max_examples=some(40))
+@given(st.integers(0, 2**32))
+def test_nodes_that_are_killed_lose_nothing_that_was_acknowledged(seed: int) -> None:
+    chance = Random(seed)
+    play = Play(chance, PAIR, is_stored=True)
+    for _ in range(40):
+        act = chance.randrange(12)
+        if act < 5:
+            play.publish()
+            play.until_acknowledged()
+        elif act < 7:
+            play.move(chance.choice(play.names))
+        elif act < 8:
+            play.leave()
+        elif act < 9:
+            play.kill(chance.choice(play.names))
+        play.step(chance.randrange(12))
+    play.end()
+    play.check_all_came()

@@ -149,8 +149,11 @@ CREATE TABLE refused (
 _FROM_13 = "UPDATE advertisement SET scope = '' WHERE scope = 'global';"
 """Format 14: `global` is what somebody has said; before, it was also what was not said."""
 
-_FROM_14 = "CREATE TABLE moving (session INTEGER PRIMARY KEY, state BLOB NOT NULL);"
-"""Format 15: sessions that go to another node, or come from one."""
+_FROM_14 = """
+CREATE TABLE moving (session INTEGER PRIMARY KEY, state BLOB NOT NULL);
+ALTER TABLE session ADD COLUMN began REAL NOT NULL DEFAULT 0;
+"""
+"""Format 15: sessions that go to another node, or come from one; and when clients connected, as the newest counts."""
 
 STEPS = (
     _FROM_1,

@@ -250,8 +250,8 @@ class Store:
             session.connection.is_stored = True
             session.since = now
             session.connection.ended = now if ended is None else ended  # None: connected when the process ended
-            session.connection.began = session.connection.ended
-            session.connection.will = _read_will(client_id, user, row[8:])
+            session.connection.began = row[15]
+            session.connection.will = _read_will(client_id, user, row[8:15])
             placement.settle_in(node, session)
             node.sessions[client_id] = sessions[number] = session
             lifecycle.schedule(node, session)
@@ -318,9 +318,10 @@ def _session_row(session: Session) -> tuple[object, ...]:
     head = (*who, session.version, expiry, ended)
     will = session.connection.will
     if will is None:
-        return (*head, *(None,) * 7)
+        return (*head, *(None,) * 7, session.connection.began)
     event = will.event
-    return (*head, event.topic, event.payload, event.qos, event.retain, event.properties, will.delay, will.lifetime)
+    left = (event.topic, event.payload, event.qos, event.retain, event.properties, will.delay, will.lifetime)
+    return (*head, *left, session.connection.began)
 
 
 def _read_will(client_id: str, user: str | None, row: tuple[object, ...]) -> Will | None:

@@ -43,6 +43,7 @@ def take(node: Node, neighbour: Session, handed: Handed, now: float) -> None:
 def _begin(node: Node, name: str, handed: Handed, now: float) -> None:
     """Make the session, or join what comes to the one that its client has here already."""
     session = node.sessions.get(handed.client)
+    is_joined = session is not None
     if node.federation.moves.cleaned.get(handed.client, 0.0) > handed.at:
         return  # its client wants nothing of it
     if session is None:
@@ -51,7 +52,7 @@ def _begin(node: Node, name: str, handed: Handed, now: float) -> None:
             return
     elif session.place.entity != handed.entity or session.subject.user != handed.user or search.is_leaving(session):
         return
-    session.connection.moving = Moving(name, is_arriving=True)
+    session.connection.moving = Moving(name, is_arriving=True, is_joined=is_joined)
     session.outbox.behind = session.outbox.behind or deque()
     node.ledger.moving(session)
 

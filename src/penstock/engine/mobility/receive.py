@@ -33,7 +33,7 @@ def take(node: Node, neighbour: Session, payload: bytes, now: float) -> None:
         if session is None or moving is None or moving.neighbour != neighbour.neighbour:
             return
         if isinstance(message, Done) and moving.is_arriving:
-            is_here(node, session)
+            is_here(node, session, moving)
         elif isinstance(message, Taken) and not moving.is_arriving:
             moving.is_taken = True
             node.ledger.moving(session)
@@ -43,10 +43,12 @@ def take(node: Node, neighbour: Session, payload: bytes, now: float) -> None:
     node.federation.moves.inbox.append((neighbour.neighbour or "", message))
 
 
-def is_here(node: Node, session: Session) -> None:
-    """Go on with a session of which all that waited elsewhere has come."""
+def is_here(node: Node, session: Session, moving: Moving) -> None:
+    """Go on with a session of which all that waited elsewhere has come. If there were several, there may be more."""
     session.connection.moving = None
     node.ledger.moving(session)
+    if moving.is_joined or session.outlet is None:
+        node.federation.moves.joined.append(session.client_id)
     node.federation.moves.here.append(session.client_id)
     let_go(node, session)
 

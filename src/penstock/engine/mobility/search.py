@@ -85,6 +85,14 @@ def pass_on(node: Node, asker: str, ask: Ask, entry: ClientEntry, now: float) ->
         messages.say(node, neighbour, ask)
 
 
+def ask_too(node: Node, client: str, name: str) -> None:
+    """Ask a neighbour that says that it has a session of a client that is looked for."""
+    search, neighbour = node.federation.moves.searches[client], node.federation.neighbours.get(name)
+    if neighbour is not None and name != search.asker:
+        search.waiting.add(name)
+        messages.say(node, neighbour, search.ask)
+
+
 def follow(node: Node, target: str, asker: str, ask: Ask, now: float) -> None:
     """Ask the node that a session is on its way to, behind the session, for a neighbour."""
     remember_asker(node, asker, ask)
@@ -108,8 +116,19 @@ def remember_asker(node: Node, asker: str, ask: Ask) -> None:
 def forget_asker(node: Node, client: str) -> None:
     """Tell a neighbour that has asked for a session that its client is elsewhere."""
     before = node.federation.moves.askers.pop(client, None)
-    if before is not None and not before[1].is_late:
+    if before is not None and before[1].is_late:
+        expect_more(node, client)
+    elif before is not None:
         answer_absent(node, before[0], client, is_elsewhere=True)
+
+
+def expect_more(node: Node, client: str) -> None:
+    """Ask for further sessions of a client, as soon as the one here is whole: a neighbour has told of one."""
+    session = node.sessions.get(client)
+    if session is not None and session.connection.moving is not None:
+        session.connection.moving.is_joined = True
+    elif session is not None:
+        node.federation.moves.joined.append(client)
 
 
 def answer_absent(node: Node, asker: str, client: str, is_elsewhere: bool = False) -> None:

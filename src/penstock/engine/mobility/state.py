@@ -28,6 +28,8 @@ class Moving(msgspec.Struct, omit_defaults=True):
     """Of one that leaves: the other node gives its client what reaches it directly."""
     is_ready: bool = False
     """Of one that leaves: the other node has told what its client wants of this one."""
+    is_joined: bool = False
+    """Of one that comes: its client had another session here, or has connected again: there may be more of them."""
 
     @property
     def skips(self) -> str:
@@ -185,7 +187,7 @@ class Search:
 class Moves:
     """What is under way."""
 
-    __slots__ = ("askers", "cleaned", "here", "inbox", "leaving", "links", "ready", "searches")
+    __slots__ = ("askers", "cleaned", "here", "inbox", "joined", "leaving", "links", "ready", "searches")
 
     def __init__(self) -> None:
         self.inbox: list[tuple[str, Ask | Absent | Handed | Leaving]] = []
@@ -199,6 +201,8 @@ class Moves:
         """Clients whose sessions may go further now, if somebody has asked for them."""
         self.cleaned: dict[str, float] = {}
         """By client, when it last began a session anew here: nothing of an earlier one is taken."""
+        self.joined: list[str] = []
+        """Clients that had several sessions: further nodes may have more of them."""
         self.leaving: set[str] = set()
         """Clients whose sessions are being handed over to another node."""
         self.ready: dict[str, dict[str, None]] = {}

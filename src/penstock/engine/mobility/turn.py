@@ -40,6 +40,10 @@ def take_turn(node: Node, now: float) -> None:
     for client in here:
         if client in moves.askers:
             _go_further(node, client, *moves.askers[client], now)
+    joined, moves.joined = moves.joined, []
+    for client in joined:
+        for name in node.federation.neighbours:
+            _ask_late(node, name, client)
     for client in list(moves.leaving):
         _let_go(node, client, now)
     search.expire(node, now)
@@ -66,11 +70,21 @@ def _begin_link(node: Node, name: str) -> None:
         if session.neighbour is not None or entry is None or name not in entry.homes:
             continue
         if moving is None:
-            who = (session.client_id, entry.name, session.subject.user, session.connection.began)
-            proven = tuple(sorted(session.trust.bound))
-            messages.say(node, neighbour, Ask(*who, proven, is_late=True, is_clean=session.connection.is_clean))
+            _ask_late(node, name, session.client_id)
         elif not moving.is_arriving and moving.neighbour == name:
             messages.say(node, neighbour, Leaving(session.client_id))
+
+
+def _ask_late(node: Node, name: str, client: str) -> None:
+    """Ask a neighbour for what a client that is served here has left there or beyond."""
+    session, neighbour = node.sessions.get(client), node.federation.neighbours.get(name)
+    entry = None if session is None else session.place.entry
+    if session is None or neighbour is None or neighbour.outlet is None or entry is None or name not in entry.homes:
+        return
+    if session.connection.moving is None:
+        who = (client, entry.name, session.subject.user, session.connection.began)
+        proven = tuple(sorted(session.trust.bound))
+        messages.say(node, neighbour, Ask(*who, proven, is_late=True, is_clean=session.connection.is_clean))
 
 
 def _end_link(node: Node, name: str) -> None:
@@ -96,10 +110,17 @@ def _answer(node: Node, name: str, ask: Ask, now: float) -> None:
             if session is not None:
                 session.connection.will = None
                 lifecycle.end(node, session, now)
-    elif session is None and not (ask.is_late and ask.client in node.federation.moves.searches):
-        search.pass_on(node, name, ask, entry, now)
-    elif session is None or not _may_have(node, name, session, ask):
+    elif session is None and ask.is_late and ask.client in node.federation.moves.searches:
         search.answer_absent(node, name, ask.client)
+        search.ask_too(node, ask.client, name)
+    elif session is None and ask.is_late and ask.client in node.federation.moves.askers:
+        search.answer_absent(node, name, ask.client)  # whoever asks for it now is newer
+    elif session is None:
+        search.pass_on(node, name, ask, entry, now)
+    elif not _may_have(node, name, session, ask):
+        search.answer_absent(node, name, ask.client)
+        if ask.is_late:  # the session here is the newer one
+            search.expect_more(node, ask.client)
     elif session.connection.moving is not None:
         moving = session.connection.moving
         if moving.is_arriving:
