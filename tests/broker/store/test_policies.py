@@ -117,7 +117,7 @@ def test_a_policy_that_is_restored_is_applied(store: Store) -> None:
 
 FORMAT_4 = """
 DROP TABLE revision; DROP TABLE rights; CREATE TABLE access (digest TEXT NOT NULL);
-DROP TABLE persisted; DROP TABLE bound;
+DROP TABLE persisted; DROP TABLE bound; DROP TABLE moving; ALTER TABLE session DROP COLUMN began;
 ALTER TABLE delivery DROP COLUMN revision;
 DROP TABLE shown; DROP TABLE token; DROP TABLE evidence;
 DROP TABLE brought; DROP TABLE held; DROP TABLE collected; DROP TABLE refused; DROP TABLE capsule;

@@ -289,9 +289,10 @@ def test_a_store_of_format_1_is_taken_over(path: Path) -> None:
         "collected",
         "capsule",
         "refused",
+        "moving",
     )
     later = [(table, column) for table in ("retained", "message") for column in ("token", "path")]
-    later.append(("delivery", "revision"))
+    later += [("delivery", "revision"), ("session", "began")]
     without = "".join(f"ALTER TABLE {table} DROP COLUMN {column}; " for table, column in later)
     db.executescript(without + "".join(f"DROP TABLE {table}; " for table in newer) + FORMAT_1)
     db.close()
@@ -311,7 +312,7 @@ def test_a_store_of_format_1_is_taken_over(path: Path) -> None:
     again.close()
 
 
-FORMAT_12 = "DROP TABLE refused; "
+FORMAT_12 = "DROP TABLE refused; DROP TABLE moving; ALTER TABLE session DROP COLUMN began; "
 FORMAT_11 = FORMAT_12 + "DROP TABLE capsule; "
 FORMAT_10 = f"""{FORMAT_11}
 ALTER TABLE held DROP COLUMN revision;

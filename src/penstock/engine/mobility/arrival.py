@@ -52,7 +52,7 @@ def _begin(node: Node, name: str, handed: Handed, now: float) -> None:
             return
     elif session.place.entity != handed.entity or session.subject.user != handed.user or search.is_leaving(session):
         return
-    session.connection.moving = Moving(name, is_arriving=True, is_joined=is_joined)
+    session.connection.moving = Moving(name, is_arriving=True, is_new=not is_joined, is_joined=is_joined)
     session.outbox.behind = session.outbox.behind or deque()
     node.ledger.moving(session)
 

@@ -28,13 +28,15 @@ class Moving(msgspec.Struct, omit_defaults=True):
     """Of one that leaves: the other node gives its client what reaches it directly."""
     is_ready: bool = False
     """Of one that leaves: the other node has told what its client wants of this one."""
+    is_new: bool = False
+    """Of one that comes: it is all that its client has here, so what it gets of the other node comes with it."""
     is_joined: bool = False
     """Of one that comes: its client had another session here, or has connected again: there may be more of them."""
 
     @property
     def skips(self) -> str:
         """Return the neighbour of which the session gets nothing now, as the other node gives it that; or empty."""
-        return self.neighbour if self.is_arriving or self.is_taken else ""
+        return self.neighbour if self.is_new or self.is_taken else ""
 
 
 class Ask(msgspec.Struct, frozen=True, tag="ask", omit_defaults=True):
