@@ -142,15 +142,15 @@ def _add(node: Node, session: Session, handed: Handed, now: float) -> None:
         node.ledger.subscription(session, subscribed.key, subscribed)
         if each.is_replaying:
             subscribe.begin_replay(node, subscribed, filter, now)
-    for said in handed.advertisements:
-        if said.name in session.declared.advertisements:
+    for advertised in handed.advertisements:
+        if advertised.name in session.declared.advertisements:
             continue
-        condition = make_condition(said.where) if said.where else None
-        policy = review.restore_advertised(node, session, said.filter, said.policy)
-        made = ProducerAdvertisement(said.name, said.filter, condition, said.scope, policy)
-        session.declared.advertisements[said.name] = made
-        node.ledger.advertisement(session, said.name, made)
-        advertise.changed(node, session, said.name)
+        condition = make_condition(advertised.where) if advertised.where else None
+        policy = review.restore_advertised(node, session, advertised.filter, advertised.policy)
+        made = ProducerAdvertisement(advertised.name, advertised.filter, condition, advertised.scope, policy)
+        session.declared.advertisements[advertised.name] = made
+        node.ledger.advertisement(session, advertised.name, made)
+        advertise.changed(node, session, advertised.name)
     for brought in handed.contracts:
         stored = msgspec.json.decode(brought.stored, type=client_contracts.Stored)
         client_contracts.take_over(node, session, brought.name, stored, now)

@@ -20,13 +20,13 @@ from penstock.engine.events.plan import WaitingPlace
 from penstock.engine.mobility import messages
 from penstock.engine.mobility.state import (
     Ask,
-    BroughtContract,
     Done,
     Handed,
+    HandedAdvertisement,
+    HandedContract,
+    HandedSubscription,
     MovedMessage,
     Moving,
-    StoredAdvertisement,
-    StoredSubscription,
 )
 from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
@@ -90,24 +90,24 @@ def _parts(session: Session, ask: Ask) -> Iterator[Handed]:
         yield msgspec.structs.replace(whole, is_first=at == 0, is_last=is_last, **listed)
 
 
-def _subscriptions(session: Session) -> Iterator[StoredSubscription]:
+def _subscriptions(session: Session) -> Iterator[HandedSubscription]:
     for key, each in session.subscriptions.items():
         policy = "" if each.policy is None else each.policy.text
         asked = (each.name, each.asked, each.scope, policy)
         options = (each.no_local, each.retain_as_published, each.identifier, key in session.replays)
-        yield StoredSubscription(each.filter, each.qos, *asked, *options)
+        yield HandedSubscription(each.filter, each.qos, *asked, *options)
 
 
-def _advertisements(session: Session) -> Iterator[StoredAdvertisement]:
+def _advertisements(session: Session) -> Iterator[HandedAdvertisement]:
     for each in session.declared.advertisements.values():
         where = "" if each.condition is None else each.condition.text
         policy = "" if each.policy is None else each.policy.text
-        yield StoredAdvertisement(each.name, each.filter, where, each.scope, policy)
+        yield HandedAdvertisement(each.name, each.filter, where, each.scope, policy)
 
 
-def _contracts(session: Session) -> Iterator[BroughtContract]:
+def _contracts(session: Session) -> Iterator[HandedContract]:
     for name, stored in client_contracts.stored(session):
-        yield BroughtContract(name, msgspec.Raw(msgspec.json.encode(stored)))
+        yield HandedContract(name, msgspec.Raw(msgspec.json.encode(stored)))
 
 
 def _states(watch: Watch | None) -> dict[str, msgspec.Raw]:

@@ -63,7 +63,7 @@ class Absent(msgspec.Struct, frozen=True, tag="absent", omit_defaults=True):
     """The client has connected to another node since: whoever asked need not wait, nor serve it."""
 
 
-class StoredSubscription(msgspec.Struct, frozen=True, omit_defaults=True):
+class HandedSubscription(msgspec.Struct, frozen=True, omit_defaults=True):
     """A subscription, as it is handed over."""
 
     filter: str
@@ -79,7 +79,7 @@ class StoredSubscription(msgspec.Struct, frozen=True, omit_defaults=True):
     """It is still to be sent retained messages."""
 
 
-class StoredAdvertisement(msgspec.Struct, frozen=True, omit_defaults=True):
+class HandedAdvertisement(msgspec.Struct, frozen=True, omit_defaults=True):
     """An advertisement, as it is handed over."""
 
     name: str
@@ -89,7 +89,7 @@ class StoredAdvertisement(msgspec.Struct, frozen=True, omit_defaults=True):
     policy: str = ""
 
 
-class BroughtContract(msgspec.Struct, frozen=True):
+class HandedContract(msgspec.Struct, frozen=True):
     """A contract that a client has brought, as it is handed over."""
 
     name: str
@@ -117,9 +117,9 @@ class Handed(msgspec.Struct, frozen=True, tag="handed", omit_defaults=True):
     monitors_in: dict[str, msgspec.Raw] = {}
     """The states of the monitors on the link from its client; and in `monitors_out` of those to it."""
     monitors_out: dict[str, msgspec.Raw] = {}
-    subscriptions: tuple[StoredSubscription, ...] = ()
-    advertisements: tuple[StoredAdvertisement, ...] = ()
-    contracts: tuple[BroughtContract, ...] = ()
+    subscriptions: tuple[HandedSubscription, ...] = ()
+    advertisements: tuple[HandedAdvertisement, ...] = ()
+    contracts: tuple[HandedContract, ...] = ()
     is_first: bool = True
     is_last: bool = True
 
