@@ -297,7 +297,8 @@ def restore(node: Node, session: Session, name: str, stored: Stored, now: float)
 
 def stored(session: Session) -> Iterator[tuple[str, Stored]]:
     """Yield what a session has brought, by name."""
-    for name, contract in (*session.declared.consumes.items(), *session.declared.produces.items()):
+    brought: list[tuple[str, Contract]] = [*session.declared.consumes.items(), *session.declared.produces.items()]
+    for name, contract in brought:
         kept = _stored(contract)
         assert kept is not None
         yield name, kept

@@ -1,4 +1,4 @@
-"""What neighbours say about sessions that change their node, as it comes in.
+"""Messages of neighbours about sessions that change their node, as they come in.
 
 What says from which event on something holds is handled at once. The rest needs more than one packet's time, or ends
 sessions: the next turn does it.

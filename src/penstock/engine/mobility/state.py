@@ -131,7 +131,7 @@ class Taken(msgspec.Struct, frozen=True, tag="taken"):
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
-    """What the client of the session wants has been told."""
+    """All that the client of the session wants has been told."""
 
     client: str
 
@@ -187,7 +187,7 @@ class Search:
 
 
 class Moves:
-    """What is under way."""
+    """Sessions that are under way, and what is said about them."""
 
     __slots__ = ("askers", "cleaned", "here", "inbox", "joined", "leaving", "links", "ready", "searches")
 
