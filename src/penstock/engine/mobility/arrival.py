@@ -11,7 +11,7 @@ from penstock.engine.mobility import messages, search
 from penstock.engine.mobility.state import Handed, Moving, Taken
 from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
-from penstock.engine.sessions import advertise, lifecycle, placement, session_rights, subscribe
+from penstock.engine.sessions import advertise, lifecycle, outbox, placement, session_rights, subscribe
 from penstock.engine.sessions.session import NEVER, Session, Subscribed
 from penstock.engine.statements import filter_policies, review
 from penstock.language.condition import make_condition
@@ -22,12 +22,20 @@ from penstock.model.subject import Subject
 from penstock.model.topic import parse_filter
 from penstock.policy.monitors.monitor import MonitorError
 from penstock.policy.statements.advertisement import ProducerAdvertisement
+from penstock.wire.codec import encode
+from penstock.wire.packet import Pubrel
 from penstock.wire.session import RELEASED
 
 
 def take(node: Node, neighbour: Session, handed: Handed, now: float) -> None:
     """Take a part of a session that a neighbour hands over; with the last one, serve its client."""
     moves, name = node.federation.moves, neighbour.neighbour or ""
+    held = node.sessions.get(handed.client)
+    under_way = None if held is None else held.connection.moving
+    if held is not None and under_way is not None and (not under_way.is_arriving or under_way.neighbour != name):
+        under_way.pending.append((name, handed))  # one at a time
+        node.ledger.moving(held)
+        return
     if handed.is_first:
         _begin(node, name, handed, now)
     session = node.sessions.get(handed.client)
@@ -43,16 +51,18 @@ def take(node: Node, neighbour: Session, handed: Handed, now: float) -> None:
 def _begin(node: Node, name: str, handed: Handed, now: float) -> None:
     """Make the session, or join what comes to the one that its client has here already."""
     session = node.sessions.get(handed.client)
-    is_joined = session is not None
-    if node.federation.moves.cleaned.get(handed.client, 0.0) > handed.at:
+    is_new = session is None
+    if node.federation.moves.cleaned.get(handed.client, 0.0) > handed.began:
         return  # its client wants nothing of it
     if session is None:
         session = _make(node, handed, now)
         if session is None:
             return
-    elif session.place.entity != handed.entity or session.subject.user != handed.user or search.is_leaving(session):
+    elif session.place.entity != handed.entity or session.subject.user != handed.user:
         return
-    session.connection.moving = Moving(name, is_arriving=True, is_new=not is_joined, is_joined=is_joined)
+    else:
+        _add_released(node, session, handed)
+    session.connection.moving = Moving(name, is_arriving=True, is_new=is_new)
     session.outbox.behind = session.outbox.behind or deque()
     node.ledger.moving(session)
 
@@ -78,7 +88,7 @@ def _make(node: Node, handed: Handed, now: float) -> Session | None:
     node.sessions[handed.client] = session
     connection = session.connection
     connection.expiry = lifecycle.bounded_expiry(node, NEVER if handed.expiry < 0 else handed.expiry)
-    connection.began, connection.ended = handed.at, now
+    connection.began, connection.ended = handed.began, now
     session.durable = node.ledger.durable and connection.expiry > 0
     session.since = now
     session.rights = session_rights.rights_for(node, session)
@@ -88,12 +98,7 @@ def _make(node: Node, handed: Handed, now: float) -> Session | None:
     if session.durable:
         node.ledger.session(session)
     session.outbox.last_id = handed.last_id
-    for packet_id in handed.released:
-        delivery = Delivery(session, Event("", b"", 2), 2, False, ())
-        delivery.packet_id, delivery.state, delivery.revision = packet_id, RELEASED, session.outbox.revision
-        if session.durable:
-            node.ledger.keep(delivery, None)
-        session.outbox.inflight[packet_id] = delivery
+    _add_released(node, session, handed)
     for packet_id in handed.received:
         session.received = session.received or set()
         session.received.add(packet_id)
@@ -101,6 +106,21 @@ def _make(node: Node, handed: Handed, now: float) -> Session | None:
     _go_on(node, session.place.watch_in, handed.monitors_in)
     _go_on(node, session.place.watch_out, handed.monitors_out)
     return session
+
+
+def _add_released(node: Node, session: Session, handed: Handed) -> None:
+    """Add the QoS 2 messages that the client has, and of which only the PUBREL is to be repeated."""
+    for packet_id in handed.released:
+        if packet_id in session.outbox.inflight:
+            continue
+        delivery = Delivery(session, Event("", b"", 2), 2, False, ())
+        delivery.packet_id, delivery.state, delivery.revision = packet_id, RELEASED, session.outbox.revision
+        if session.durable:
+            node.ledger.keep(delivery, None)
+        session.outbox.inflight[packet_id] = delivery
+        if session.outlet is not None:
+            session.outbox.quota -= 1
+            outbox.push_durable(node, session, encode(Pubrel(packet_id), session.version))
 
 
 def _go_on(node: Node, watch: Watch | None, states: dict[str, msgspec.Raw]) -> None:

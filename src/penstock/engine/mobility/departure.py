@@ -17,7 +17,7 @@ from penstock.engine.contracts import client_contracts
 from penstock.engine.events import entrances, publishers, user_properties
 from penstock.engine.events.passage import Delivery
 from penstock.engine.events.plan import WaitingPlace
-from penstock.engine.mobility import messages
+from penstock.engine.mobility import messages, receive
 from penstock.engine.mobility.state import (
     Ask,
     Done,
@@ -27,6 +27,7 @@ from penstock.engine.mobility.state import (
     HandedSubscription,
     MovedMessage,
     Moving,
+    Newest,
 )
 from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
@@ -42,7 +43,7 @@ MAX_PART_BYTES = 32 * 1024
 GONE = "its client has moved to another node"
 
 
-def depart(node: Node, session: Session, neighbour: Session, ask: Ask, now: float) -> None:
+def depart(node: Node, session: Session, neighbour: Session, ask: Ask | Newest, now: float) -> None:
     """Begin to hand a session over."""
     session.connection.will = None  # its client is back, at another node
     for part in _parts(session, ask):
@@ -55,7 +56,7 @@ def depart(node: Node, session: Session, neighbour: Session, ask: Ask, now: floa
     node.ledger.moving(session)
 
 
-def _parts(session: Session, ask: Ask) -> Iterator[Handed]:
+def _parts(session: Session, ask: Ask | Newest) -> Iterator[Handed]:
     """Return what a session is, in parts that fit into packets."""
     outbox, connection = session.outbox, session.connection
     entries: list[tuple[str, msgspec.Struct]] = [("subscriptions", each) for each in _subscriptions(session)]
@@ -77,6 +78,7 @@ def _parts(session: Session, ask: Ask) -> Iterator[Handed]:
         version=session.version,
         expiry=-1 if connection.expiry == NEVER else connection.expiry,
         at=ask.at,
+        began=connection.began,
         last_id=outbox.last_id,
         bound=tuple(sorted(session.trust.bound)),
         released=tuple(number for number, each in outbox.inflight.items() if each.state == RELEASED),
@@ -141,7 +143,7 @@ def move_out(node: Node, session: Session, neighbour: Session, now: float) -> No
         moved = MovedMessage(session.client_id, held.event.qos, held.event.retain, due=held.at)
         _cross(node, neighbour, held.event, moved, now)
     messages.say_in_turn(node, neighbour, Done(session.client_id), now)
-    session.connection.moving = None
+    receive.end_move(node, session, moving)
     node.federation.moves.leaving.discard(session.client_id)
     lifecycle.end(node, session, now, is_moved=True)
 

@@ -44,13 +44,17 @@ def take(node: Node, neighbour: Session, payload: bytes, now: float) -> None:
 
 
 def is_here(node: Node, session: Session, moving: Moving) -> None:
-    """Go on with a session of which all that waited elsewhere has come. If there were several, there may be more."""
-    session.connection.moving = None
-    node.ledger.moving(session)
-    if moving.is_joined or session.outlet is None:
-        node.federation.moves.joined.append(session.client_id)
+    """Go on with a session of which all that waited elsewhere has come."""
+    end_move(node, session, moving)
     node.federation.moves.here.append(session.client_id)
     let_go(node, session)
+
+
+def end_move(node: Node, session: Session, moving: Moving) -> None:
+    """End the move of a session; the next turn takes what further sessions of its client hand over."""
+    session.connection.moving = None
+    node.ledger.moving(session)
+    node.federation.moves.inbox += moving.pending
 
 
 def restore(node: Node, session: Session, state: bytes) -> None:

@@ -6,27 +6,16 @@ reached now is asked when its link is up again; until then the client has a new 
 """
 
 from collections.abc import Iterable
-from typing import TypeVar
 
 from penstock.domain.compile.entries import ClientEntry
-from penstock.engine.mobility import messages
-from penstock.engine.mobility.state import MAX_REMEMBERED, Absent, Ask, Moves, Search
+from penstock.engine.mobility import messages, newest
+from penstock.engine.mobility.state import Absent, Ask, Moves, Search
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.model.subject import Subject
 
-V = TypeVar("V")
 PATIENCE = 5.0
 """Seconds for which a CONNECT waits for a session of another node."""
-
-
-def linked(node: Node, entry: ClientEntry, but: str = "") -> dict[str, Session]:
-    """Return the neighbours that a client is listed for too and that are connected now."""
-    return {
-        name: session
-        for name, session in node.federation.neighbours.items()
-        if name in entry.homes and name != but and session.outlet is not None
-    }
 
 
 def begin(
@@ -35,15 +24,14 @@ def begin(
     """Look for the session of a client that connects; None if there is nothing to wait for."""
     moves, client = node.federation.moves, subject.client_id
     forget_asker(node, client)
-    neighbours = linked(node, entry)
-    ask = Ask(client, entry.name, subject.user, now, tuple(sorted(proven)), is_clean=is_clean)
+    neighbours = newest.linked(node, entry)
+    at = newest.stamp(node, client, now)
+    ask = Ask(client, entry.name, subject.user, at, tuple(sorted(proven)))
     if is_clean:
-        remember(moves.cleaned, client, now)
-        for neighbour in neighbours.values():
-            messages.say(node, neighbour, ask)
+        newest.remember(moves.cleaned, client, at)
         return None
     session = node.sessions.get(client)
-    if session is not None and not is_leaving(session):
+    if session is not None and not newest.is_leaving(session):
         return None
     before = moves.searches.pop(client, None)
     if before is not None and before.abandon is not None:
@@ -61,36 +49,23 @@ def announced(node: Node, session: Session, name: str, now: float) -> None:
     """Note that a client which disconnects goes to another of its nodes, if it says so and that is a neighbour."""
     entry = session.place.entry
     if entry is not None and name in entry.homes and name in node.federation.neighbours:
-        ask = Ask(session.client_id, entry.name, session.subject.user, now, tuple(sorted(session.trust.bound)))
-        remember(node.federation.moves.askers, session.client_id, (name, ask))
+        at = newest.stamp(node, session.client_id, now)
+        ask = Ask(session.client_id, entry.name, session.subject.user, at, tuple(sorted(session.trust.bound)))
+        newest.remember(node.federation.moves.askers, session.client_id, (name, ask))
         node.federation.moves.here.append(session.client_id)
-
-
-def is_leaving(session: Session) -> bool:
-    """Return True if a session is being handed over to another node."""
-    moving = session.connection.moving
-    return moving is not None and not moving.is_arriving
 
 
 def pass_on(node: Node, asker: str, ask: Ask, entry: ClientEntry, now: float) -> None:
     """Look for a session further on, for a neighbour."""
     moves = node.federation.moves
     remember_asker(node, asker, ask)
-    others = linked(node, entry, but=asker)
+    others = newest.linked(node, entry, but=asker)
     if not others:
         answer_absent(node, asker, ask.client)
         return
     moves.searches[ask.client] = Search(ask, asker, set(others), now)
     for neighbour in others.values():
         messages.say(node, neighbour, ask)
-
-
-def ask_too(node: Node, client: str, name: str) -> None:
-    """Ask a neighbour that says that it has a session of a client that is looked for."""
-    search, neighbour = node.federation.moves.searches[client], node.federation.neighbours.get(name)
-    if neighbour is not None and name != search.asker:
-        search.waiting.add(name)
-        messages.say(node, neighbour, search.ask)
 
 
 def follow(node: Node, target: str, asker: str, ask: Ask, now: float) -> None:
@@ -110,25 +85,14 @@ def remember_asker(node: Node, asker: str, ask: Ask) -> None:
         search.abandon()
     if before is not None and before[0] != asker:
         forget_asker(node, ask.client)
-    remember(moves.askers, ask.client, (asker, ask))
+    newest.remember(moves.askers, ask.client, (asker, ask))
 
 
 def forget_asker(node: Node, client: str) -> None:
     """Tell a neighbour that has asked for a session that its client is elsewhere."""
     before = node.federation.moves.askers.pop(client, None)
-    if before is not None and before[1].is_late:
-        expect_more(node, client)
-    elif before is not None:
+    if before is not None:
         answer_absent(node, before[0], client, is_elsewhere=True)
-
-
-def expect_more(node: Node, client: str) -> None:
-    """Ask for further sessions of a client, as soon as the one here is whole: a neighbour has told of one."""
-    session = node.sessions.get(client)
-    if session is not None and session.connection.moving is not None:
-        session.connection.moving.is_joined = True
-    elif session is not None:
-        node.federation.moves.joined.append(client)
 
 
 def answer_absent(node: Node, asker: str, client: str, is_elsewhere: bool = False) -> None:
@@ -165,14 +129,6 @@ def conclude(node: Node, client: str) -> None:
         search.conclude()
     elif search.asker is not None and not search.is_found:
         answer_absent(node, search.asker, client)
-
-
-def remember(known: dict[str, V], client: str, value: V) -> None:
-    """Remember something about a client, the newest of a bounded number."""
-    known.pop(client, None)
-    known[client] = value
-    while len(known) > MAX_REMEMBERED:
-        del known[next(iter(known))]
 
 
 def end_link(node: Node, name: str) -> None:

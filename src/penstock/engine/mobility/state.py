@@ -18,27 +18,6 @@ MAX_REMEMBERED = 10_000
 """Clients of which a node remembers who has asked for them."""
 
 
-class Moving(msgspec.Struct, omit_defaults=True):
-    """A session between two nodes, as each of them keeps it."""
-
-    neighbour: str
-    """The node that it goes to, or comes from."""
-    is_arriving: bool
-    is_taken: bool = False
-    """Of one that leaves: the other node gives its client what reaches it directly."""
-    is_ready: bool = False
-    """Of one that leaves: the other node has told what its client wants of this one."""
-    is_new: bool = False
-    """Of one that comes: it is all that its client has here, so what it gets of the other node comes with it."""
-    is_joined: bool = False
-    """Of one that comes: its client had another session here, or has connected again: there may be more of them."""
-
-    @property
-    def skips(self) -> str:
-        """Return the neighbour of which the session gets nothing now, as the other node gives it that; or empty."""
-        return self.neighbour if self.is_new or self.is_taken else ""
-
-
 class Ask(msgspec.Struct, frozen=True, tag="ask", omit_defaults=True):
     """A node asks for the session of a client that has connected to it."""
 
@@ -49,10 +28,20 @@ class Ask(msgspec.Struct, frozen=True, tag="ask", omit_defaults=True):
     """The time of the CONNECT."""
     proven: tuple[str, ...] = ()
     """The trust groups that the client has proven to be in."""
-    is_late: bool = False
-    """The client was let in before, while the link was down."""
-    is_clean: bool = False
-    """The client wants nothing of an earlier session: it ends."""
+
+
+class Newest(msgspec.Struct, frozen=True, tag="newest", omit_defaults=True):
+    """Where a client has connected last, as far as is known: all its other sessions go there."""
+
+    client: str
+    entity: str
+    user: str | None
+    at: float
+    """The time of the CONNECT; later than all that this node knew of."""
+    node: str
+    proven: tuple[str, ...] = ()
+    cleaned: float = 0.0
+    """When the client last wanted nothing of earlier sessions: those end."""
 
 
 class Absent(msgspec.Struct, frozen=True, tag="absent", omit_defaults=True):
@@ -107,6 +96,8 @@ class Handed(msgspec.Struct, frozen=True, tag="handed", omit_defaults=True):
     """Seconds; below 0: for ever."""
     at: float
     """The time of the CONNECT for which it was asked for."""
+    began: float
+    """The time of the last CONNECT for which it was used."""
     last_id: int = 0
     bound: tuple[str, ...] = ()
     """The trust groups that its client must prove to be in."""
@@ -122,6 +113,27 @@ class Handed(msgspec.Struct, frozen=True, tag="handed", omit_defaults=True):
     contracts: tuple[HandedContract, ...] = ()
     is_first: bool = True
     is_last: bool = True
+
+
+class Moving(msgspec.Struct, omit_defaults=True):
+    """A session between two nodes, as each of them keeps it."""
+
+    neighbour: str
+    """The node that it goes to, or comes from."""
+    is_arriving: bool
+    is_taken: bool = False
+    """Of one that leaves: the other node gives its client what reaches it directly."""
+    is_ready: bool = False
+    """Of one that leaves: the other node has told what its client wants of this one."""
+    is_new: bool = False
+    """Of one that comes: it is all that its client has here, so what it gets of the other node comes with it."""
+    pending: list[tuple[str, Handed]] = []
+    """What other nodes hand over of further sessions of the client, with their names: taken when this one is through."""
+
+    @property
+    def skips(self) -> str:
+        """Return the neighbour of which the session gets nothing now, as the other node gives it that; or empty."""
+        return self.neighbour if self.is_new or self.is_taken else ""
 
 
 class Taken(msgspec.Struct, frozen=True, tag="taken"):
@@ -148,7 +160,7 @@ class Leaving(msgspec.Struct, frozen=True, tag="leaving"):
     client: str
 
 
-Message = Ask | Absent | Handed | Taken | Ready | Done | Leaving
+Message = Ask | Absent | Newest | Handed | Taken | Ready | Done | Leaving
 
 
 class MovedMessage(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -189,10 +201,10 @@ class Search:
 class Moves:
     """Sessions that are under way, and what is said about them."""
 
-    __slots__ = ("askers", "cleaned", "here", "inbox", "joined", "leaving", "links", "ready", "searches")
+    __slots__ = ("askers", "cleaned", "here", "inbox", "leaving", "links", "newest", "ready", "searches")
 
     def __init__(self) -> None:
-        self.inbox: list[tuple[str, Ask | Absent | Handed | Leaving]] = []
+        self.inbox: list[tuple[str, Ask | Absent | Newest | Handed | Leaving]] = []
         """Messages of neighbours that the next turn handles."""
         self.links: list[tuple[str, bool]] = []
         """Links between nodes that have come up (True) or gone down since the last turn."""
@@ -200,11 +212,11 @@ class Moves:
         self.askers: dict[str, tuple[str, Ask]] = {}
         """By client, the neighbour that gets its session as soon as it is here."""
         self.here: list[str] = []
-        """Clients whose sessions may go further now, if somebody has asked for them."""
+        """Clients whose sessions may go further now, to whoever has asked for them or to where the clients are."""
         self.cleaned: dict[str, float] = {}
         """By client, when it last began a session anew here: nothing of an earlier one is taken."""
-        self.joined: list[str] = []
-        """Clients that had several sessions: further nodes may have more of them."""
+        self.newest: dict[str, tuple[str, Newest]] = {}
+        """By client, where it has connected last, and the neighbour on the way there; empty: it was here."""
         self.leaving: set[str] = set()
         """Clients whose sessions are being handed over to another node."""
         self.ready: dict[str, dict[str, None]] = {}

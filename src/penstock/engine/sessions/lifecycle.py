@@ -7,7 +7,7 @@ from typing import NamedTuple
 from penstock.engine.contracts import client_contracts, release_recheck, situations
 from penstock.engine.events import entrances, publishers, retained, wills
 from penstock.engine.federation import overlay, wants
-from penstock.engine.mobility import search
+from penstock.engine.mobility import newest, search
 from penstock.engine.mobility.state import Search
 from penstock.engine.node import Node
 from penstock.engine.sessions import advertise, placement, session_flow, session_rights, subscribe
@@ -164,7 +164,7 @@ def _open(
             if looked_for is not None:
                 return Awaited(looked_for, packet, door, proof)
         known = node.sessions.get(subject.client_id)
-        if known is not None and search.is_leaving(known):
+        if known is not None and newest.is_leaving(known):
             return Refusal(Reason.SERVER_BUSY, "the session is on its way to another node, which cannot be reached")
     assigned = None if packet.client_id else subject.client_id
     # [MQTT-3.1.3-2] [MQTT-3.1.3-7] [MQTT-3.1.4-4]
@@ -172,12 +172,17 @@ def _open(
     before = session.rights
     client_tokens.attach(node, session, token)
     placement.settle_in(node, session)
-    _attach(node, session, packet, outlet, now)
+    is_roaming = entry is not None and entry.homes
+    _attach(node, session, packet, outlet, newest.stamp(node, subject.client_id, now) if is_roaming else now)
     if present and session.rights != before:  # what waits may be more than its token lets it have now
         node.plans.forget_all()
         node.later.begin_anew(session, now)
         session.outbox.begin_revision()
     group_proofs.attach(node, session, proof, now)
+    if entry is not None and entry.homes:
+        if not present:
+            session.outbox.last_id = newest.first_id(node, session.client_id, session.connection.began)
+        newest.served(node, session, entry, tuple(sorted(proof.proven)) if proof is not None else ())
     keepalive = hello.keepalive_of(node, packet)
     # [MQTT-3.1.4-5] [MQTT-3.2.0-1] [MQTT-3.2.0-2]
     hello.say(node, session, packet, present, assigned, keepalive, proof)
@@ -316,7 +321,7 @@ def _look_at_due(node: Node, now: float) -> Iterator[None]:
 
 def schedule(node: Node, session: Session) -> None:
     """Look at an offline session again when its will is due or its time is over; one that leaves has no time here."""
-    if search.is_leaving(session):
+    if newest.is_leaving(session):
         return
     after = (
         session.connection.expiry
@@ -347,6 +352,8 @@ def end(node: Node, session: Session, now: float, is_moved: bool = False) -> Non
     if session.declared.advertisements:
         advertise.forget(node, session)
     client_contracts.forget(node, session, now, is_moved)
+    if session.connection.moving is not None:
+        node.federation.moves.inbox += session.connection.moving.pending
     node.later.forget(session)
     if node.sessions.get(session.client_id) is session:
         del node.sessions[session.client_id]
@@ -400,7 +407,6 @@ def _session(
     node.sessions.last_id += 1
     session = Session(node.sessions.last_id, subject, packet.version)
     node.sessions[subject.client_id] = session
-    session.connection.is_clean = packet.clean_start
     return session, False
 
 
@@ -409,7 +415,7 @@ def lives(session: Session, now: float) -> bool:
     return now < session.connection.ended + session.connection.expiry
 
 
-def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet, now: float) -> None:
+def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet, began: float) -> None:
     properties, limits = packet.properties, node.limits
     session.version = packet.version
     births.leave(node, session.client_id)
@@ -427,7 +433,7 @@ def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet, now: 
     # [MQTT-3.1.2-7] [MQTT311-3.1.2-8] [MQTT311-3.1.2-12]
     session.connection.will = wills.left(node, packet, session)
     node.sessions.timers.cancel(session)
-    session.connection.began = now
+    session.connection.began = began
     session.outlet = outlet
     session.buffer = []
     session.open = True

@@ -290,7 +290,6 @@ class ConnectionState:
         "expiry",
         "held",
         "is_bridge",
-        "is_clean",
         "is_stored",
         "maximum_packet_size",
         "moving",
@@ -309,8 +308,6 @@ class ConnectionState:
         """The beginning of the last connection, or of this one."""
         self.ended: float = 0
         """The end of the last connection."""
-        self.is_clean = False
-        """The session has begun anew because its client asked for that."""
         self.moving: Moving | None = None
         """The other node, while the session goes to it or comes from it."""
         self.will: Will | None = None
