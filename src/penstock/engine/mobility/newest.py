@@ -21,11 +21,15 @@ LATER = 0.001
 
 
 def stamp(node: Node, client: str, now: float) -> float:
-    """Return the time of a CONNECT that is made now."""
-    session, known = node.sessions.get(client), node.federation.moves.newest.get(client)
-    began = 0.0 if session is None else session.connection.began
-    cleaned = node.federation.moves.cleaned.get(client, 0.0)
-    return max(now, cleaned, began + LATER, 0.0 if known is None else known[1].at + LATER)
+    """Return the time of a CONNECT that is made now: later than all that are known, and no other node's."""
+    moves, session = node.federation.moves, node.sessions.get(client)
+    known = [moves.cleaned.get(client, 0.0)]
+    if session is not None:
+        known.append(session.connection.began)
+    if client in moves.newest:
+        known.append(moves.newest[client][1].at)
+    place = list(node.ensemble.nodes).index(node.name) % 400
+    return round(max(now, max(known) + LATER), 3) + place * LATER / 1000
 
 
 def served(node: Node, session: Session, entry: ClientEntry, proven: tuple[str, ...]) -> None:

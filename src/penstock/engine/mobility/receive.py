@@ -4,6 +4,8 @@ What says from which event on something holds is handled at once. The rest needs
 sessions: the next turn does it.
 """
 
+from collections import deque
+
 import msgspec
 
 from penstock.engine.contracts import release_recheck
@@ -104,7 +106,8 @@ def take_moved(node: Node, neighbour: Session, event: Event, text: str, now: flo
     if moved.packet_id and moved.packet_id not in outbox.inflight:
         delivery.packet_id, delivery.state = moved.packet_id, START[moved.qos]
         outbox.inflight[moved.packet_id] = delivery
-        if outbox.resend is not None:
+        if session.outlet is not None:
+            outbox.resend = outbox.resend or deque()
             outbox.resend.append(delivery)
         delivery.wait()
     else:
