@@ -26,6 +26,7 @@ from penstock.engine.events.passage import Delivery
 from penstock.engine.federation import write_rights
 from penstock.engine.federation.wants import neighbour_in
 from penstock.engine.ledger import Changes, Persisted, Withheld
+from penstock.engine.mobility import newest
 from penstock.engine.mobility import receive as moving
 from penstock.engine.node import Node
 from penstock.engine.sessions import advertise, lifecycle, placement, session_rights, subscribe
@@ -253,6 +254,8 @@ class Store:
             session.connection.began = row[15]
             session.connection.will = _read_will(client_id, user, row[8:15])
             placement.settle_in(node, session)
+            if session.place.entry is not None and session.place.entry.homes:
+                session.outbox.last_id = newest.first_id(node, client_id, session.connection.began)
             node.sessions[client_id] = sessions[number] = session
             lifecycle.schedule(node, session)
         return sessions
@@ -376,7 +379,9 @@ def _restore_delivery(session: Session, kept: StoredEvent, row: tuple[Any, ...],
     kept.references += 1
     if packet_id:
         session.outbox.inflight[packet_id] = delivery
-        session.outbox.last_id = max(session.outbox.last_id, packet_id)
+        entry = session.place.entry
+        if entry is None or not entry.homes:
+            session.outbox.last_id = max(session.outbox.last_id, packet_id)
     else:
         if session.outbox.queue is None:
             session.outbox.queue = deque()

@@ -4,7 +4,7 @@ from typing import NamedTuple, Protocol
 
 from penstock.domain.schema.federation import Forward
 from penstock.engine.federation.wants import Farewell, Offer, Want
-from penstock.engine.mobility.state import Moves
+from penstock.engine.mobility.state import MoveState
 from penstock.engine.sessions.session import Session
 from penstock.language.condition import Condition
 from penstock.language.statements.statement import Message
@@ -135,7 +135,7 @@ class FederationState:
         """By session, what we tell the neighbour that we want and offer, while the link is up."""
         self.news = News(is_all=True)
         """The changes of wants and offers since neighbours were last told."""
-        self.moves = Moves()
+        self.moves = MoveState()
         """Sessions of clients that change their node."""
         self.interest_due = 0.0
         """The time at which they may be told again."""

@@ -7,7 +7,7 @@ import msgspec
 
 from penstock.engine.contracts import client_contracts
 from penstock.engine.events.passage import Delivery
-from penstock.engine.mobility import messages, search
+from penstock.engine.mobility import messages, receive, search
 from penstock.engine.mobility.state import Handed, Moving, Taken
 from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
@@ -32,6 +32,16 @@ def take(node: Node, neighbour: Session, handed: Handed, now: float) -> None:
     moves, name = node.federation.moves, neighbour.neighbour or ""
     held = node.sessions.get(handed.client)
     under_way = None if held is None else held.connection.moving
+    if held is not None and under_way is not None and not under_way.is_arriving and under_way.neighbour == name:
+        # the two have crossed, and the newer one stays: both nodes know which that is
+        if (held.connection.began, node.name) < (handed.began, name):
+            if handed.is_last and handed.client in moves.searches:
+                messages.say_in_turn(node, neighbour, moves.searches[handed.client].ask, now)
+            return
+        receive.end_move(node, held, under_way)
+        moves.leaving.discard(handed.client)
+        lifecycle.schedule(node, held)
+        under_way = None
     if held is not None and under_way is not None and (not under_way.is_arriving or under_way.neighbour != name):
         under_way.pending.append((name, handed))  # one at a time
         node.ledger.moving(held)

@@ -48,8 +48,6 @@ def depart(node: Node, session: Session, neighbour: Session, ask: Ask | Newest, 
     session.connection.will = None  # its client is back, at another node
     for part in _parts(session, ask):
         messages.say_in_turn(node, neighbour, part, now)
-    for packet_id in [number for number, each in session.outbox.inflight.items() if each.state == RELEASED]:
-        node.ledger.settle(session.outbox.inflight.pop(packet_id))
     session.connection.moving = Moving(neighbour.neighbour or "", is_arriving=False)
     node.sessions.timers.cancel(session)
     node.federation.moves.leaving.add(session.client_id)
@@ -129,6 +127,9 @@ def move_out(node: Node, session: Session, neighbour: Session, now: float) -> No
         if not window.has_room(node, neighbour):
             return
         del outbox.inflight[packet_id]
+        if delivery.state == RELEASED:  # the other node knows
+            node.ledger.settle(delivery)
+            continue
         _send(node, session, neighbour, delivery, WaitingPlace.RESENT, now)
     while outbox.queue:
         if not window.has_room(node, neighbour):

@@ -1,9 +1,9 @@
-"""Where a client that roams has connected last: its nodes tell each other, and all its other sessions go there.
+"""The place where a client that roams has connected last: nodes tell each other, and its other sessions go there.
 
 A client that connects while a link is down has a new session, and so there may be several, at any of its nodes. Each
 CONNECT has a time, which is later than that of all CONNECTs that its node knows of. It is told from node to node, and
 again whenever a link is up. A session that is older goes one node on in the direction of the newest, where the two are
-joined. A node that is not on the newest state sends it somewhere else at worst; from there it goes on.
+joined. A node that has not heard of the newest keeps the session, or sends it to a node from where it goes on.
 """
 
 from typing import TypeVar
@@ -51,13 +51,13 @@ def first_id(node: Node, client: str, began: float) -> int:
 
 def known(node: Node, client: str) -> tuple[str, Newest] | None:
     """Return where a client has connected last, as far as this node knows, and the neighbour on the way there."""
-    told, session = node.federation.moves.newest.get(client), node.sessions.get(client)
+    heard, session = node.federation.moves.newest.get(client), node.sessions.get(client)
     entry = None if session is None else session.place.entry
     if session is None or entry is None or not entry.homes:
-        return told
+        return heard
     at = session.connection.began
-    if told is not None and told[1].at >= at:
-        return told
+    if heard is not None and heard[1].at >= at:
+        return heard
     cleaned = node.federation.moves.cleaned.get(client, 0.0)
     who = (client, entry.name, session.subject.user, at, node.name)
     return "", Newest(*who, tuple(sorted(session.trust.bound)), cleaned)

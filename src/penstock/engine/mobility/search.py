@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from penstock.domain.compile.entries import ClientEntry
 from penstock.engine.mobility import messages, newest
-from penstock.engine.mobility.state import Absent, Ask, Moves, Search
+from penstock.engine.mobility.state import Absent, Ask, MoveState, Search
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.model.subject import Subject
@@ -133,7 +133,7 @@ def conclude(node: Node, client: str) -> None:
 
 def end_link(node: Node, name: str) -> None:
     """Expect no more answers from a neighbour."""
-    moves: Moves = node.federation.moves
+    moves: MoveState = node.federation.moves
     for client, search in list(moves.searches.items()):
         if search.asker == name:
             del moves.searches[client]

@@ -31,7 +31,7 @@ class Ask(msgspec.Struct, frozen=True, tag="ask", omit_defaults=True):
 
 
 class Newest(msgspec.Struct, frozen=True, tag="newest", omit_defaults=True):
-    """Where a client has connected last, as far as is known: all its other sessions go there."""
+    """The last CONNECT of a client, as far as is known: all its other sessions go to where it was."""
 
     client: str
     entity: str
@@ -41,7 +41,7 @@ class Newest(msgspec.Struct, frozen=True, tag="newest", omit_defaults=True):
     node: str
     proven: tuple[str, ...] = ()
     cleaned: float = 0.0
-    """When the client last wanted nothing of earlier sessions: those end."""
+    """The last time that the client wanted nothing of earlier sessions: those end."""
 
 
 class Absent(msgspec.Struct, frozen=True, tag="absent", omit_defaults=True):
@@ -128,7 +128,7 @@ class Moving(msgspec.Struct, omit_defaults=True):
     is_new: bool = False
     """Of one that comes: it is all that its client has here, so what it gets of the other node comes with it."""
     pending: list[tuple[str, Handed]] = []
-    """What other nodes hand over of further sessions of the client, with their names: taken when this one is through."""
+    """Parts of further sessions of the client that other nodes hand over, with their names: taken after this one."""
 
     @property
     def skips(self) -> str:
@@ -198,7 +198,7 @@ class Search:
         """Ends the connection of the CONNECT: its client has made another."""
 
 
-class Moves:
+class MoveState:
     """Sessions that are under way, and what is said about them."""
 
     __slots__ = ("askers", "cleaned", "here", "inbox", "leaving", "links", "newest", "ready", "searches")
@@ -216,7 +216,7 @@ class Moves:
         self.cleaned: dict[str, float] = {}
         """By client, when it last began a session anew here: nothing of an earlier one is taken."""
         self.newest: dict[str, tuple[str, Newest]] = {}
-        """By client, where it has connected last, and the neighbour on the way there; empty: it was here."""
+        """By client, its last CONNECT, and the neighbour on the way to where it was; empty: it was here."""
         self.leaving: set[str] = set()
         """Clients whose sessions are being handed over to another node."""
         self.ready: dict[str, dict[str, None]] = {}
