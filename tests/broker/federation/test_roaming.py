@@ -54,7 +54,8 @@ async def scene(folder: Path, **more: Any) -> AsyncIterator[Scene]:
         (link,) = domain["links"]
         nodes.write({**domain, "links": [{**link, "address": f"{HOST}:{cable.port}"}]})
         try:
-            await asyncio.to_thread(nodes.start, "a", "b")
+            await asyncio.to_thread(nodes.start, "b")  # first: it is dialled
+            await asyncio.to_thread(nodes.start, "a")
             await asyncio.to_thread(nodes.until_logged, "a", "linked")
             yield Scene(nodes, cable)
         finally:

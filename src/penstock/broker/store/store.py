@@ -379,9 +379,7 @@ def _restore_delivery(session: Session, kept: StoredEvent, row: tuple[Any, ...],
     kept.references += 1
     if packet_id:
         session.outbox.inflight[packet_id] = delivery
-        entry = session.place.entry
-        if entry is None or not entry.homes:
-            session.outbox.last_id = max(session.outbox.last_id, packet_id)
+        session.outbox.last_id = max(session.outbox.last_id, packet_id)
     else:
         if session.outbox.queue is None:
             session.outbox.queue = deque()
