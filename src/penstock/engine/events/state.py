@@ -160,13 +160,11 @@ MAX_REMEMBERED = 20_000
 class Dedup:
     """The recent notifications by receiver. An event that comes to this node once more is another arrival of it."""
 
-    __slots__ = ("_arrival", "_laps", "_notified", "_numbered", "births")
+    __slots__ = ("_arrival", "_laps", "_notified", "_numbered")
 
     def __init__(self) -> None:
         self._arrival = 0
         self._numbered = 0
-        self.births = 0
-        """The number of Sparkplug births learnt so far."""
         self._notified: dict[tuple[str, str, bytes], dict[Hashable, int]] = {}
         self._laps: dict[tuple[str, bytes, str], tuple[float, int]] = {}
 

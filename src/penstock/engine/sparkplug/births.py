@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Iterable
-from hashlib import blake2b
 
 from penstock.engine.events import publishers, user_properties
 from penstock.engine.events.passage import Passage
@@ -70,11 +69,18 @@ def _keep_ended(node: Node, sources: Iterable[SparkplugSource]) -> None:
             node.ledger.retained(kept.topic, kept)
 
 
-def generation(node: Node, now: float) -> str:
-    """Return a name for a birth that comes now, by which messages name it. It tells nothing of the metrics: they may be
-    cut from the birth where the name goes.
+def generation(node: Node, topic: str, now: float) -> str:
+    """Return a name for a birth that comes now, by which messages name it: its time and a number, later than any before
+    it. It tells nothing of the metrics, which may be cut from the birth where the name goes; and it is the same on
+    recorded events.
     """
-    return blake2b(f"{node.name} {now} {node.once.births}".encode(), digest_size=12).hexdigest()
+    source, time, number = message_topic(topic).source, round(now * 1_000_000), 0
+    if node.sparkplug is not None and source is not None:
+        for before in node.sparkplug.plant.generations(source.node):
+            parts = before.partition(" ")[0].split(".")
+            if len(parts) == 2 and all(part.isdecimal() and len(part) < _DIGITS for part in parts):
+                time, number = max((time, number), (int(parts[0]), int(parts[1]) + 1))
+    return f"{time}.{number} {node.name}"
 
 
 def speaker(node: Node, event: Event) -> str:
@@ -84,7 +90,6 @@ def speaker(node: Node, event: Event) -> str:
 
 def take(node: Node, event: Event) -> str:
     """Learn from an event that goes out now; why it must not go, if it is no Sparkplug."""
-    node.once.births += is_birth(event.topic)
     if event.id and governed(event.topic):
         if node.once.has_had(event, CERTIFICATES):
             return ""  # it has come by another way already

@@ -11,7 +11,7 @@ def learn(passage: Passage) -> Verdict | None:
     """Learn from an event that goes on, and have the certificate of a birth kept for those who come later."""
     node = passage.node
     if is_birth(passage.event.topic) and speaker(node, passage.event) and not user_properties.born_by(passage.event):
-        name = generation(node, passage.now)  # a monitor has made it
+        name = generation(node, passage.event.topic, passage.now)  # a monitor has made it
         passage.replace(user_properties.with_birth(passage.event, name))
     event = passage.event
     wrong = take(node, event)

@@ -130,7 +130,7 @@ def _judge(
         event = event._replace(payload=view.payload())
         made = Verdict("prune", Effect.REPLACE, "access", f"without {_names(view.removed)}, which it may not write")
     if read.topic.type in BIRTHS:
-        generation = births.generation(node, now)
+        generation = births.generation(node, event.topic, now)
     return user_properties.with_birth(event, generation), made
 
 

@@ -248,7 +248,7 @@ def _packets(bounds: npt.NDArray[np.int64], data: Sequence[bytes], cuts: Sequenc
 
 
 def _micros(times: Sequence[float]) -> npt.NDArray[np.int64]:
-    return (np.fromiter(times, np.float64, len(times)) * 1_000_000).astype(np.int64)
+    return np.rint(np.fromiter(times, np.float64, len(times)) * 1_000_000).astype(np.int64)
 
 
 def _plan_detail(note: Note) -> dict[str, Any]:

@@ -76,6 +76,10 @@ class Plant:
         """Return all edge nodes and devices with a birth."""
         return tuple(self._known)
 
+    def generations(self, edge: SparkplugSource) -> list[str]:
+        """Return the names of the last births of an edge node and its devices."""
+        return [self.known(source).generation for source in (edge, *self._devices.get(edge, ()))]
+
     def last_seq(self, edge: SparkplugSource) -> int | None:
         """Return the `seq` of the last message of an edge node or its devices."""
         numbered = self._numbered.get(edge)
