@@ -34,13 +34,13 @@ class Inbound(NodeConnection):
         """The CONNECT that waits for a session of another node, and in `early` what has come behind it."""
         self.early = b""
 
-    def receive(self, data: bytes) -> None:
+    def _receive_first(self, data: bytes) -> bytes:
         if self.awaited is None:
-            super().receive(data)
-            return
+            return super()._receive_first(data)
         self.early += data
         if len(self.early) > MAX_CONNECT_BYTES:
             self.close()
+        return b""
 
     def fail(self, error: WireError) -> None:
         if self.phase == PROVING and self.challenged is not None:  # [MQTT-4.12.0-4]
