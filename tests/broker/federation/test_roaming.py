@@ -9,7 +9,21 @@ from typing import Any
 
 import pytest
 
-from penstock.wire.packet import Connack, Connect, Disconnect, Puback, Pubcomp, Publish, Pubrec, Pubrel
+from penstock.wire.packet import (
+    Connack,
+    Connect,
+    Disconnect,
+    Pingreq,
+    Pingresp,
+    Puback,
+    Pubcomp,
+    Publish,
+    Pubrec,
+    Pubrel,
+    Suback,
+    Subscribe,
+    SubscriptionRequest,
+)
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 from tests.support.clients.peer import Peer
@@ -289,3 +303,14 @@ async def test_what_may_not_go_to_the_other_node_stays(tmp_path: Path) -> None:
         assert of(got, "t") == [b"for everybody"]
         assert b"for everybody" in play.cable.carried
         assert b"a secret" not in play.cable.carried
+
+
+async def test_packets_in_one_piece_with_a_connect_wait_with_it(tmp_path: Path) -> None:
+    async with scene(tmp_path) as live:
+        await (await live.new("bob", "a")).close()
+        peer = await Peer.open(HOST, live.nodes.ports["b"])
+        subscription = Subscribe(1, (SubscriptionRequest("t"),))
+        await peer.send(Connect("bob", clean_start=False, properties=KEPT), subscription, Pingreq())
+        assert (await peer.expect(Connack)).session_present
+        await peer.expect(Suback, packet_id=1)
+        await peer.expect(Pingresp)
